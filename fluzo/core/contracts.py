@@ -1,0 +1,283 @@
+"""The eight contracts (house rules, section 4): what the runtime asks of its parts, and nothing more.
+
+Protocols without base classes. An implementation name never appears in the control flow of the runtime; the
+composition root chooses. Values crossing a contract are records of `fluzo.core`.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+from fluzo.core.events import Event, Payload, Scope
+from fluzo.core.records import (
+    Artifact,
+    Attempt,
+    Decision,
+    FileVersion,
+    Fragment,
+    Grant,
+    Message,
+    ModelReply,
+    ModelRequest,
+    Operation,
+    OperationRecord,
+    ProcessResult,
+    Record,
+    Session,
+    StoredMessage,
+    Task,
+    ToolCall,
+    ToolResult,
+    ToolSpec,
+)
+
+# --- agent ----------------------------------------------------------------------------------------------------
+
+Infer = Callable[[ModelRequest], Awaitable[ModelReply]]
+"""The one way to a model that an agent is given; authorization, budget, slot and journal are behind it."""
+
+
+@dataclass(frozen=True, slots=True)
+class AgentContext:
+    """What an agent starts from. `history` is the conversation so far, oldest first, without a system message."""
+
+    instructions: str
+    fragments: tuple[Fragment, ...]
+    history: tuple[Message, ...]
+    tools: tuple[ToolSpec, ...]
+    max_output_tokens: int
+    infer: Infer
+
+
+@dataclass(frozen=True, slots=True)
+class Observations:
+    """What the agent learns between two turns: results in the order of its calls, then what the user added."""
+
+    results: tuple[Message, ...] = ()
+    user_messages: tuple[Message, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Finish:
+    """The agent has nothing more to do; `message` is its last word, for a person."""
+
+    message: Message
+    reply: ModelReply
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCalls:
+    message: Message
+    calls: tuple[ToolCall, ...]
+    reply: ModelReply
+
+
+class AgentRun(Protocol):
+    async def send(self, observations: Observations) -> Finish | ToolCalls: ...
+
+    async def cancel(self) -> None: ...
+
+
+class Agent(Protocol):
+    def start(self, context: AgentContext) -> AgentRun: ...
+
+
+# --- routing and running --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    agent: str
+    model: str
+
+
+class Router(Protocol):
+    def route(self, task: Task) -> Route: ...
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptOutcome:
+    """How one attempt ended. `reason` is a stable code, empty when the task is completed."""
+
+    state: Literal["completed", "failed", "blocked", "cancelled"]
+    reason: str
+    message: str
+    detail: Mapping[str, object]
+
+
+class Harness(Protocol):
+    async def run_attempt(self, attempt: Attempt) -> AttemptOutcome: ...
+
+
+class Policy(Protocol):
+    def evaluate(self, operation: Operation) -> Decision: ...
+
+
+# --- tools and backend ----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class FileContent:
+    """A file as read through the jail. `data` may be the head only; `version` is always of the whole file."""
+
+    path: str
+    data: bytes
+    version: FileVersion
+    size_bytes: int
+    mode: int
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessRequest:
+    """One process: an argument vector, never a joined command line (a script is `sh -c SCRIPT`, as argv)."""
+
+    argv: tuple[str, ...]
+    cwd: str = "."
+    env: tuple[tuple[str, str], ...] = ()
+    timeout_seconds: float = 120.0
+    capture_bytes: int = 2 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class GitRequest:
+    """One read-only Git inspection; `options` are checked by the tool, `paths` follow a `--`."""
+
+    subcommand: Literal["status", "diff", "log", "show", "blame", "branch"]
+    options: tuple[str, ...] = ()
+    paths: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ListedFile:
+    path: str
+    kind: Literal["file", "directory", "link", "other"]
+    size_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    entries: tuple[ListedFile, ...]
+    truncated: bool
+
+
+@dataclass(frozen=True, slots=True)
+class SearchHit:
+    path: str
+    line: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class SearchResult:
+    hits: tuple[SearchHit, ...]
+    files: int
+    truncated: bool
+
+
+class ExecutionBackend(Protocol):
+    """Where operations happen. Paths are root-relative; every one is resolved beneath the root by handle.
+
+    Raises WorkspaceError (`path_refused`) for what the jail refuses and ToolError for what is merely wrong
+    (`stale_file`, no such file, a directory, too large); processes end in a ProcessResult, never an exception,
+    unless they could not be started (ToolError).
+    """
+
+    async def read_file(self, path: str, max_bytes: int) -> FileContent: ...
+
+    async def file_version(self, path: str) -> FileVersion: ...
+
+    async def write_file(self, path: str, data: bytes, expected: FileVersion) -> FileVersion: ...
+
+    async def delete_file(self, path: str, expected: FileVersion) -> None: ...
+
+    async def move_file(self, source: str, target: str, expected: FileVersion) -> FileVersion: ...
+
+    async def list_files(self, path: str, max_entries: int, depth: int) -> Listing: ...
+
+    async def search(self, pattern: str, path: str, *, regex: bool, glob: str, max_hits: int) -> SearchResult: ...
+
+    async def execute(self, request: ProcessRequest) -> ProcessResult: ...
+
+    async def git(self, request: GitRequest) -> ProcessResult: ...
+
+
+class Tool(Protocol):
+    """One tool: a description for the model, an exact operation, and the effect.
+
+    `describe` may look at the workspace through the backend, to bind versions and to show a diff; it changes
+    nothing. `execute` does what the operation says and nothing else. Both raise ToolError with a text that
+    lets the model recover.
+    """
+
+    @property
+    def spec(self) -> ToolSpec: ...
+
+    async def describe(self, args: Mapping[str, object], backend: ExecutionBackend) -> Operation: ...
+
+    async def execute(
+        self, args: Mapping[str, object], operation: Operation, backend: ExecutionBackend
+    ) -> ToolResult: ...
+
+
+class ContextProvider(Protocol):
+    async def collect(self, backend: ExecutionBackend) -> Sequence[Fragment]: ...
+
+
+# --- storage --------------------------------------------------------------------------------------------------
+
+Draft = tuple[Scope, Payload]
+"""An event before its commit: the store gives it sequence, id and time."""
+
+
+class Storage(Protocol):
+    """State and event in one commit; an acknowledgement means that SQLite has it on disk.
+
+    Raises StorageError; after one, nothing of that call is in the store.
+    """
+
+    async def commit(self, *records: Record, events: Sequence[Draft] = ()) -> tuple[Event, ...]: ...
+
+    async def commit_intent(
+        self, operation: OperationRecord, *, grant: Grant | None = None, events: Sequence[Draft] = ()
+    ) -> tuple[Event, ...]:
+        """Commit an operation in state intent_committed and consume a once-grant with it, or neither.
+
+        Raises PermissionRequired when the grant was consumed, revoked or expired meanwhile.
+        """
+        ...
+
+    async def commit_outcome(
+        self, operation: OperationRecord, *records: Record, events: Sequence[Draft] = ()
+    ) -> tuple[Event, ...]: ...
+
+    async def store_artifact(self, task_id: str, kind: str, data: bytes, *, truncated: bool = False) -> Artifact:
+        """Stage, sync and finalize a private file and commit its record: referenced only once it is durable."""
+        ...
+
+    async def read_artifact(self, artifact_id: str) -> bytes: ...
+
+    async def session(self, session_id: str) -> Session | None: ...
+
+    async def task(self, task_id: str) -> Task | None: ...
+
+    async def task_by_request(self, request_id: str) -> Task | None: ...
+
+    async def attempts(self, task_id: str) -> tuple[Attempt, ...]: ...
+
+    async def operations(self, task_id: str) -> tuple[OperationRecord, ...]: ...
+
+    async def grants(self, task_id: str) -> tuple[Grant, ...]: ...
+
+    async def messages(self, session_id: str) -> tuple[StoredMessage, ...]: ...
+
+    async def events_after(self, seq: int, *, task_id: str = "", limit: int = 1000) -> tuple[Event, ...]: ...
+
+    async def unfinished(self) -> tuple[tuple[Attempt, ...], tuple[OperationRecord, ...]]:
+        """Attempts still marked running and operations between intent and result: what recovery looks at."""
+        ...
+
+    async def page_sessions(self, *, limit: int, before: str = "") -> tuple[Session, ...]: ...
+
+    async def page_tasks(self, *, limit: int, before: str = "", session_id: str = "") -> tuple[Task, ...]: ...
+
+    async def usage_bytes(self) -> Mapping[str, int]: ...

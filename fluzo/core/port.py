@@ -1,0 +1,249 @@
+"""The application port: the only thing a front end knows of the runtime (ARCH 5.4, 6.2).
+
+Commands ask for something to be done, queries for something to be shown; both are owned, versioned values
+that survive JSON, and so are the answers. An acknowledgement is not a completion. Methods may be called from
+any thread and never block: they answer with futures. Re-exports what a front end needs of the records.
+"""
+
+from collections.abc import Mapping
+from concurrent.futures import Future
+from dataclasses import asdict, dataclass, fields
+from typing import Any, Literal, Protocol, get_args
+
+from fluzo.core.events import Event, LiveUpdate
+from fluzo.core.records import AttemptState, OperationState, TaskState
+
+PROTOCOL_VERSION = 1
+
+__all__ = [
+    "Ack",
+    "AnswerPermission",
+    "AnswerQuestion",
+    "AttemptState",
+    "CancelTask",
+    "Command",
+    "Event",
+    "EventPage",
+    "HistoryUsage",
+    "Lagged",
+    "LiveUpdate",
+    "OperationState",
+    "PendingRequests",
+    "Port",
+    "Query",
+    "QueueIntervention",
+    "RevokeGrant",
+    "SessionDetail",
+    "SessionList",
+    "SetYolo",
+    "Snapshot",
+    "StartTask",
+    "Subscription",
+    "TaskDetail",
+    "TaskList",
+    "TaskState",
+    "Update",
+    "from_wire",
+    "to_wire",
+]
+
+
+# --- commands -------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class StartTask:
+    """Create a task and begin it. The same `request_id` again gives the same acknowledgement and no second task.
+
+    `session_id` is empty for a new session. `allow` and `verify` are exact argument vectors that the user named
+    on the command line: task grants. `interactive` says that somebody can answer questions.
+    """
+
+    request_id: str
+    text: str
+    session_id: str = ""
+    allow: tuple[tuple[str, ...], ...] = ()
+    verify: tuple[tuple[str, ...], ...] = ()
+    waive_verification: bool = False
+    yolo: bool = False
+    interactive: bool = False
+    limits: Mapping[str, float] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CancelTask:
+    task_id: str
+    by: str = "user"
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerPermission:
+    """The user's act on one pending request; refused unless `fingerprint` is still the one being asked."""
+
+    task_id: str
+    operation_id: str
+    fingerprint: str
+    answer: Literal["once", "task", "deny"]
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerQuestion:
+    task_id: str
+    operation_id: str
+    answer: str
+
+
+@dataclass(frozen=True, slots=True)
+class QueueIntervention:
+    task_id: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class RevokeGrant:
+    task_id: str
+    grant_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class SetYolo:
+    """Switch the session's YOLO mode by an act of the user; never stored as a default."""
+
+    session_id: str
+    enabled: bool
+
+
+Command = StartTask | CancelTask | AnswerPermission | AnswerQuestion | QueueIntervention | RevokeGrant | SetYolo
+
+
+@dataclass(frozen=True, slots=True)
+class Ack:
+    """The command was accepted for processing. `cursor` is the last committed event before its effects."""
+
+    accepted: bool
+    task_id: str = ""
+    session_id: str = ""
+    cursor: int = 0
+    code: str = ""
+    message: str = ""
+
+
+# --- queries --------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class TaskList:
+    limit: int = 50
+    before: str = ""
+    session_id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TaskDetail:
+    """One task by id or unique id prefix (`last` is the newest), with attempts, operations and grants."""
+
+    task_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class SessionList:
+    limit: int = 50
+    before: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SessionDetail:
+    session_id: str
+    limit: int = 200
+    before_position: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class EventPage:
+    task_id: str = ""
+    after: int = 0
+    limit: int = 500
+
+
+@dataclass(frozen=True, slots=True)
+class PendingRequests:
+    """Permission requests and questions that wait for the user now."""
+
+    task_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryUsage:
+    pass
+
+
+Query = TaskList | TaskDetail | SessionList | SessionDetail | EventPage | PendingRequests | HistoryUsage
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """A read model at one point: `cursor` is the last event it contains, `data` plain JSON values."""
+
+    cursor: int
+    data: Mapping[str, Any]
+
+
+# --- subscriptions --------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Lagged:
+    """The subscriber was too slow: committed events from `after` on must be read by `EventPage`."""
+
+    after: int
+
+
+Update = Event | LiveUpdate | Lagged
+
+
+class Subscription(Protocol):
+    """Updates of one task: committed events in order and without a gap, live updates merged."""
+
+    def next(self, timeout_seconds: float | None) -> Update | None:
+        """The next update, or None when the time is over or the subscription has ended."""
+        ...
+
+    @property
+    def ended(self) -> bool:
+        """True once the task's attempt is over and everything has been handed out."""
+        ...
+
+    def close(self) -> None:
+        """Detach; this never cancels the task."""
+        ...
+
+
+class Port(Protocol):
+    def dispatch(self, command: Command) -> "Future[Ack]": ...
+
+    def query(self, query: Query) -> "Future[Snapshot]": ...
+
+    def subscribe(self, task_id: str, after: int) -> Subscription: ...
+
+
+# --- wire -----------------------------------------------------------------------------------------------------
+
+_WIRE: Mapping[str, type] = {cls.__name__: cls for cls in (*get_args(Command), *get_args(Query), Ack, Snapshot)}
+
+
+def to_wire(value: Command | Query | Ack | Snapshot) -> dict[str, Any]:
+    """The JSON object of a port value; `from_wire` gives an equal value back."""
+    return {"protocol": PROTOCOL_VERSION, "type": type(value).__name__, **asdict(value)}
+
+
+def from_wire(data: Mapping[str, Any]) -> Any:
+    """Rebuild a port value. Raises KeyError for an unknown type and ValueError for another protocol version."""
+    if data.get("protocol") != PROTOCOL_VERSION:
+        raise ValueError(f"protocol version {data.get('protocol')!r} is not {PROTOCOL_VERSION}")
+    cls = _WIRE[data["type"]]
+    names = {f.name for f in fields(cls)}
+    return cls(**{key: _freeze(item) for key, item in data.items() if key in names})
+
+
+def _freeze(value: Any) -> Any:
+    return tuple(_freeze(item) for item in value) if isinstance(value, list) else value

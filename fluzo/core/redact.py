@@ -1,0 +1,82 @@
+"""The one redactor: a pure function used before anything is stored, logged, shown or sent.
+
+It knows the secret values of this run (provider keys, credentials) and the shapes that secrets commonly
+have. What it cannot recognise it cannot hide; it is a net under the rule that secrets are never put into
+text in the first place.
+"""
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+
+MASK = "[redacted]"
+
+_SHAPES = re.compile(
+    r"""
+    \b(?:sk|pk|rk)-[A-Za-z0-9_-]{16,}            # OpenAI and alike
+  | \bgh[pousr]_[A-Za-z0-9]{20,}                 # GitHub
+  | \bgithub_pat_[A-Za-z0-9_]{20,}
+  | \bxox[abprs]-[A-Za-z0-9-]{10,}               # Slack
+  | \bAKIA[0-9A-Z]{16}\b                         # AWS access key id
+  | \bAIza[0-9A-Za-z_-]{35}                      # Google
+  | \beyJ[A-Za-z0-9_-]{10,}\.eyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,}   # JWT (RFC 7519)
+  | -----BEGIN\ [A-Z ]*PRIVATE\ KEY-----.*?(?:-----END\ [A-Z ]*PRIVATE\ KEY-----|\Z)   # PEM (RFC 7468)
+  | (?<=Authorization:\ Bearer\ )\S+
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+_URL_USERINFO = re.compile(r"(?<=://)[^/\s:@]+:[^/\s@]+(?=@)")
+
+MIN_SECRET_LENGTH = 6
+"""A shorter value would mask ordinary words; such a credential protects nothing anyway."""
+
+Redactor = Callable[[str], str]
+
+
+def make_redactor(secrets: Iterable[str] = ()) -> Redactor:
+    """A function that masks the given values and everything shaped like a secret."""
+    values = sorted({value for value in secrets if len(value) >= MIN_SECRET_LENGTH}, key=len, reverse=True)
+    known = re.compile("|".join(re.escape(value) for value in values)) if values else None
+
+    def redact(text: str) -> str:
+        if known is not None:
+            text = known.sub(MASK, text)
+        return _URL_USERINFO.sub(MASK, _SHAPES.sub(MASK, text))
+
+    return redact
+
+
+def redact_value(value: object, redact: Redactor) -> object:
+    """The same JSON-like value with every string in it redacted, keys included."""
+    if isinstance(value, str):
+        return redact(value)
+    if isinstance(value, Mapping):
+        return {redact(str(key)): redact_value(item, redact) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [redact_value(item, redact) for item in value]
+    return value
+
+
+def printable(text: str, *, keep_newlines: bool = True) -> str:
+    """Text that cannot act on a terminal: control, bidi and format characters become visible escapes.
+
+    Newline and tab stay when `keep_newlines`; everything else of Unicode categories Cc, Cf, Cs, Co, Zl and Zp
+    is shown as `\\xNN` or `\\uNNNN` (PRD 29.2.3; bidi controls as in Unicode TR 9).
+    """
+    if text.isascii() and text.isprintable():
+        return text
+    return _UNSAFE.sub(lambda m: _escape(m[0], keep_newlines), text)
+
+
+_UNSAFE = re.compile(
+    "[\x00-\x1f\x7f-\x9f\xad\u0600-\u0605\u061c\u06dd\u070f\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff"
+    "\ufff9-\ufffb\ud800-\udfff\ue000-\uf8ff\U000e0000-\U000e007f]"
+)
+
+
+def _escape(char: str, keep_newlines: bool) -> str:
+    if keep_newlines and char in "\n\t":
+        return char
+    code = ord(char)
+    if 0xDC80 <= code <= 0xDCFF:
+        return f"\\x{code - 0xDC00:02x}"  # An undecodable byte of a file name (PEP 383).
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
