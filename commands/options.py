@@ -1,0 +1,31 @@
+"""The options that stand before the command name, as one value that every command can read.
+
+`cli.py` fills `GlobalOptions` once for an invocation; nothing changes it afterwards. Paths are as typed:
+whoever opens them says what is wrong with them.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import typer
+
+
+@dataclass(frozen=True, slots=True)
+class GlobalOptions:
+    """`fluzo [--workspace] [--config] [--yolo] [--set key=value]... COMMAND`.
+
+    `workspace` and `config` are None when they were not given; `sets` keeps the order of the command line, and of
+    a key that was given twice the last value.
+    """
+
+    workspace: Path | None = None
+    config: Path | None = None
+    yolo: bool = False
+    sets: Mapping[str, str] = field(default_factory=dict)
+
+
+def global_options(ctx: typer.Context) -> GlobalOptions:
+    """Return the options of this invocation; the defaults when a command is invoked on its own."""
+    options = ctx.find_root().obj
+    return options if isinstance(options, GlobalOptions) else GlobalOptions()
