@@ -68,6 +68,6 @@ def _root() -> Path:
 
 
 def _existing(path: Path, name: str) -> Path:
-    if "/" in name or name.startswith(".") or not path.exists():
+    if not name or "/" in name or name.startswith(".") or not path.exists():
         raise LookupError(f"no fixture is called {name!r}")
     return path

@@ -1,0 +1,62 @@
+# Everything that can be done with a clone. Only Python 3.11 or later, make and Git need to be there.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.complete
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+
+.PHONY: setup demo test lint types bench docs lock clean
+.DEFAULT_GOAL := setup
+
+setup: $(STAMP)
+
+# The stamp is written last, so an interrupted set-up is done again.
+$(STAMP): requirements/dev.lock pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit("Fluzo needs Python 3.11 or later; try: make PYTHON=python3.11")'
+	$(PYTHON) -m venv $(VENV)
+	$(PIP) install --require-hashes -r requirements/dev.lock
+	$(PIP) install --no-deps --no-build-isolation -e .
+	@touch $@
+
+demo: setup
+	$(BIN)/fluzo demo
+
+test: setup lint types
+	$(BIN)/pytest -n auto
+
+lint: setup
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+# The folders of the source tree are one package only when installed (see package-dir in pyproject.toml); a checker
+# sees them as one through a tree of links.
+types: setup
+	@rm -rf build/types && mkdir -p build/types
+	@cp -rs "$(CURDIR)/fluzo" build/types/
+	@for folder in commands screens; do \
+		if [ -d $$folder ]; then ln -s "$(CURDIR)/$$folder" build/types/fluzo/; fi; \
+	done
+	cd build/types && "$(CURDIR)/$(BIN)/mypy" --config-file "$(CURDIR)/pyproject.toml" \
+		--cache-dir "$(CURDIR)/.mypy_cache" -p fluzo
+	$(BIN)/mypy bench/run.py
+
+bench: setup
+	$(BIN)/python bench/run.py
+
+docs: setup
+	@mkdir -p build docs
+	$(BIN)/python -m fluzo.commands.reference > build/configuration.md
+	mv build/configuration.md docs/configuration.md
+
+# Exact versions with the hashes of all their files, for every supported Python; where they come from is not recorded.
+LOCK := build/lock/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
+	--no-emit-index-url --no-header --no-annotate --upgrade pyproject.toml
+lock:
+	$(PYTHON) -m venv build/lock
+	build/lock/bin/python -m pip --quiet install uv
+	$(LOCK) -o requirements/runtime.lock
+	$(LOCK) --extra dev -c requirements/runtime.lock -o requirements/dev.lock
+
+clean:
+	rm -rf $(VENV) build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis
