@@ -1,0 +1,73 @@
+"""Two things measured against each other in one run, so that the figure is a ratio and not a machine.
+
+A sample of one is taken next to a sample of the other, in alternating order: what disturbs the machine disturbs both.
+"""
+
+import math
+import os
+import subprocess
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Row:
+    """One measured path beside its reference; samples are seconds, `limit` the ratio that its median must not pass."""
+
+    name: str
+    reference: str
+    limit: float
+    samples: list[float]
+    reference_samples: list[float]
+
+    @property
+    def ratio(self) -> float:
+        return percentile(self.samples, 50) / percentile(self.reference_samples, 50)
+
+    @property
+    def is_within_limit(self) -> bool:
+        return self.ratio <= self.limit
+
+
+@dataclass(frozen=True)
+class Setting:
+    """Where the rows run: the interpreter of an environment with the installed wheel, an own home, and how often."""
+
+    python: Path
+    home: Path
+    samples: int
+
+    def process(self, *argv: str | Path) -> Callable[[], None]:
+        """A command, run to its end with its output thrown away; raises CalledProcessError when it fails."""
+        env = {"HOME": str(self.home), "PATH": os.environ["PATH"], "LANG": "C.UTF-8"}
+
+        def run() -> None:
+            subprocess.run(
+                argv, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, check=True
+            )
+
+        return run
+
+
+def interleave(
+    subject: Callable[[], object], reference: Callable[[], object], samples: int, warm_up: int = 3
+) -> tuple[list[float], list[float]]:
+    """Take `samples` of each in turn, after some of each that are not counted; seconds, subject first."""
+    for _ in range(warm_up):
+        subject()
+        reference()
+    taken: tuple[list[float], list[float]] = ([], [])
+    for number in range(samples):
+        for side in (0, 1) if number % 2 else (1, 0):
+            started = time.perf_counter()
+            (subject, reference)[side]()
+            taken[side].append(time.perf_counter() - started)
+    return taken
+
+
+def percentile(samples: Sequence[float], percent: float) -> float:
+    """The smallest sample that at least `percent` of them do not exceed (nearest rank)."""
+    ordered = sorted(samples)
+    return ordered[max(0, math.ceil(len(ordered) * percent / 100) - 1)]
