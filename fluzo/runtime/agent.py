@@ -1,0 +1,109 @@
+"""Agents: the native one that talks to a model, and a scripted one for tests.
+
+An agent is given `infer` and nothing else: it proposes tool calls and never performs one. Its conversation
+only grows at the end.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from fluzo.context import assemble
+from fluzo.core.contracts import AgentContext, Finish, Observations, ToolCalls
+from fluzo.core.errors import ProviderError
+from fluzo.core.records import Message, ModelReply, ToolCall
+
+MAX_CONTINUATIONS = 2
+"""How often in a row an answer may hit the output limit before the attempt ends."""
+
+
+class NativeAgent:
+    """The built-in agent: fixed instructions, native tool calls, one model request a turn."""
+
+    def start(self, context: AgentContext) -> "NativeRun":
+        return NativeRun(context)
+
+
+class NativeRun:
+    def __init__(self, context: AgentContext) -> None:
+        self._context = context
+        self._messages: list[Message] = [
+            assemble.system_message(context.instructions, context.fragments),
+            *context.history,
+        ]
+        self._continuations = 0
+
+    async def send(self, observations: Observations) -> Finish | ToolCalls:
+        """One turn: observations in, complete tool calls or the last word out; no calls mean a cut-off answer.
+
+        Raises ProviderError when there is no usable answer, and whatever `infer` raises.
+        """
+        self._messages += [*observations.results, *observations.user_messages]
+        request = assemble.build(self._messages, self._context.tools, self._context.max_output_tokens)
+        reply = await self._context.infer(request)
+        message = Message(
+            "assistant",
+            reply.text,
+            reasoning=reply.reasoning,
+            tool_calls=reply.tool_calls,
+            incomplete=reply.outcome == "incomplete",
+        )
+        if reply.outcome == "incomplete":
+            return self._cut_off(message, reply)
+        self._continuations = 0
+        self._messages.append(message)
+        if reply.tool_calls:
+            return ToolCalls(message, reply.tool_calls, reply)
+        return Finish(message, reply)
+
+    async def cancel(self) -> None:
+        """Nothing of its own is running; the caller cancels the inference it awaits."""
+
+    def _cut_off(self, message: Message, reply: ModelReply) -> ToolCalls:
+        if reply.finish != "length" or self._continuations >= MAX_CONTINUATIONS:
+            raise ProviderError(
+                "the model's answer ended before it was complete; nothing of it was run",
+                code="provider_incomplete",
+                hint=(
+                    "Raise max_output_tokens of the model entry, or ask for a smaller step."
+                    if reply.finish == "length"
+                    else "Check the server's log, then run the task again."
+                ),
+                detail={"partial_text": reply.text, "finish": reply.finish},
+            )
+        self._continuations += 1
+        message = replace(message, text=reply.text or "(cut off)")
+        self._messages.append(message)
+        return ToolCalls(message, (), reply)
+
+
+class MockAgent:
+    """Plays a fixed list of answers without a model: deterministic tests of everything around it."""
+
+    def __init__(self, answers: Sequence[str | Sequence[ToolCall]]) -> None:
+        self._answers = tuple(answers)
+
+    def start(self, context: AgentContext) -> "MockRun":
+        return MockRun(self._answers)
+
+
+class MockRun:
+    """`seen` keeps what the runtime reported back, for assertions."""
+
+    def __init__(self, answers: Sequence[str | Sequence[ToolCall]]) -> None:
+        self._answers = list(answers)
+        self.seen: list[Observations] = []
+
+    async def send(self, observations: Observations) -> Finish | ToolCalls:
+        self.seen.append(observations)
+        if not self._answers:
+            raise ProviderError("the mock agent has no answer left", code="provider_protocol")
+        answer = self._answers.pop(0)
+        if isinstance(answer, str):
+            reply = ModelReply("complete", text=answer, finish="stop")
+            return Finish(Message("assistant", answer), reply)
+        calls = tuple(answer)
+        reply = ModelReply("complete", tool_calls=calls, finish="tool_calls")
+        return ToolCalls(Message("assistant", tool_calls=calls), calls, reply)
+
+    async def cancel(self) -> None:
+        self._answers.clear()

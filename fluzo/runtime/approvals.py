@@ -1,0 +1,238 @@
+"""Approvals: what settles a question that policy asks.
+
+In this order: a grant whose scope is equal, the session's YOLO mode, the user. The first answer wins, an answer
+to anything but the operation being asked is refused, and without somebody to ask the question is an error at
+once, never a wait (PRD 12.1, 12.2).
+"""
+
+import asyncio
+from collections.abc import Callable
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from fluzo.core.errors import Cancelled, InputRequired, PermissionDenied, PermissionRequired
+from fluzo.core.events import (
+    GrantCreated,
+    GrantEnded,
+    OperationRequested,
+    PermissionAnswered,
+    PermissionRequested,
+    QuestionAnswered,
+    QuestionAsked,
+)
+from fluzo.core.records import Decision, Grant, Operation, OperationRecord, OperationState
+from fluzo.policy.scope import exact_scope_of, fingerprint, scope_of
+from fluzo.runtime.recorder import Recorder
+
+Answer = Literal["once", "task", "deny"]
+
+
+@dataclass(frozen=True, slots=True)
+class Authorization:
+    """Who allowed an operation: policy, a grant, the YOLO mode or the user just now."""
+
+    by: str
+    grant: Grant | None = None
+
+
+@dataclass(slots=True)
+class Pending:
+    """One question that waits for the user; `fingerprint` binds the answer to exactly this operation."""
+
+    operation_id: str
+    kind: Literal["permission", "question"]
+    fingerprint: str
+    data: dict[str, object]
+    future: "asyncio.Future[str]"
+
+
+class Approvals:
+    """Grants and pending questions of one task attempt."""
+
+    def __init__(
+        self,
+        *,
+        recorder: Recorder,
+        workspace: str,
+        grants: list[Grant],
+        yolo: bool,
+        interactive: bool,
+        waiting: Callable[[str], AbstractAsyncContextManager[None]],
+        new_id: Callable[[str], str],
+        now: Callable[[], str],
+    ) -> None:
+        self._recorder = recorder
+        self._workspace = workspace
+        self._grants = {grant.id: grant for grant in grants}
+        self._interactive = interactive
+        self._waiting = waiting
+        self._new_id = new_id
+        self._now = now
+        self._pending: dict[str, Pending] = {}
+        self.yolo = yolo
+
+    @property
+    def pending(self) -> tuple[Pending, ...]:
+        return tuple(self._pending.values())
+
+    async def settle(self, operation: Operation, record: OperationRecord, decision: Decision) -> Authorization:
+        """Turn policy's answer into an authorization.
+
+        Raises PermissionDenied (policy or user), PermissionRequired (nobody to ask) or Cancelled.
+        """
+        if decision.verdict == "deny":
+            raise PermissionDenied(
+                f"{operation.tool} {operation.summary}: {decision.text}", detail={"reason": decision.reason}
+            )
+        if decision.verdict == "allow":
+            return Authorization("policy")
+        if grant := self._matching_grant(operation):
+            return Authorization("grant", grant)
+        if self.yolo:
+            return Authorization("yolo")
+        return await self._ask(operation, record, decision)
+
+    async def ask_user(self, record: OperationRecord, question: str, choices: tuple[str, ...]) -> str:
+        """Put the agent's question to the user. Raises InputRequired when nobody is there, or Cancelled."""
+        asked = (_requested(record), QuestionAsked(question, choices))
+        await self._recorder.commit(record, events=asked, operation_id=record.id)
+        if not self._interactive:
+            raise InputRequired(
+                f"the agent asks: {question}",
+                hint='Answer it in a new run in the same session: fluzo run --session last "..."',
+                detail={"operation_id": record.id, "question": question, "choices": list(choices)},
+            )
+        data: dict[str, object] = {"question": question, "choices": list(choices)}
+        answer = await self._wait(Pending(record.id, "question", record.fingerprint, data, _future()))
+        await self._recorder.commit(events=(QuestionAnswered(answer),), operation_id=record.id)
+        return answer
+
+    def answer(self, operation_id: str, asked: str, answer: str) -> bool:
+        """Deliver the user's answer; False when that question is not (or no longer) being asked."""
+        pending = self._pending.get(operation_id)
+        if pending is None or pending.future.done() or pending.fingerprint != asked:
+            return False
+        pending.future.set_result(answer)
+        return True
+
+    def set_yolo(self, enabled: bool) -> None:
+        """Switch the mode; open permission questions are settled by it at once (PRD 12.2)."""
+        self.yolo = enabled
+        if enabled:
+            for pending in self._pending.values():
+                if pending.kind == "permission" and not pending.future.done():
+                    pending.future.set_result("yolo")
+
+    def cancel(self) -> None:
+        """Invalidate every open question: the task is being stopped."""
+        for pending in self._pending.values():
+            if not pending.future.done():
+                pending.future.set_exception(Cancelled("the task was cancelled while it waited for an answer"))
+
+    async def revoke(self, grant_id: str) -> bool:
+        """Revoke a grant for everything not yet dispatched; False when there is no usable one of that id."""
+        grant = self._grants.get(grant_id)
+        if grant is None or not grant.usable:
+            return False
+        revoked = replace(grant, revoked_at=self._now())
+        self._grants[grant_id] = revoked
+        await self._recorder.commit(revoked, events=(GrantEnded(grant_id, "revoked"),))
+        return True
+
+    async def expire(self) -> None:
+        """End every task and once grant: no end of an attempt leaves one usable (PRD 12.1)."""
+        ended = [replace(grant, expired_at=self._now()) for grant in self._grants.values() if grant.usable]
+        self._grants.clear()
+        if ended:
+            await self._recorder.commit(*ended, events=tuple(GrantEnded(grant.id, "expired") for grant in ended))
+
+    def consumed(self, grant: Grant) -> None:
+        if grant.kind == "once":
+            self._grants.pop(grant.id, None)
+
+    def _matching_grant(self, operation: Operation) -> Grant | None:
+        exact = fingerprint(exact_scope_of(operation, self._workspace))
+        wide = fingerprint(scope_of(operation, self._workspace))
+        for grant in self._grants.values():
+            if grant.usable and grant.fingerprint == (exact if grant.kind == "once" else wide):
+                return grant
+        return None
+
+    async def _ask(self, operation: Operation, record: OperationRecord, decision: Decision) -> Authorization:
+        scope = scope_of(operation, self._workspace)
+        asked = PermissionRequested(operation.tool, operation.summary, scope, decision.reason)
+        await self._recorder.commit(record, events=(_requested(record), asked), operation_id=record.id)
+        if not self._interactive:
+            raise PermissionRequired(
+                f"{operation.tool} {operation.summary} needs your permission and nobody can be asked",
+                hint=_how_to_permit(operation),
+                detail={"operation_id": record.id, "reason": decision.reason, "scope": scope},
+            )
+        data: dict[str, object] = {
+            "tool": operation.tool,
+            "action": operation.action,
+            "effect": operation.effect,
+            "summary": operation.summary,
+            "scope": scope,
+            "preview": operation.preview,
+            "env": dict(operation.env),
+            "reason": decision.reason,
+            "text": decision.text,
+        }
+        answer = await self._wait(Pending(record.id, "permission", record.fingerprint, data, _future()))
+        return await self._act_on(answer, operation, record)
+
+    async def _act_on(self, answer: str, operation: Operation, record: OperationRecord) -> Authorization:
+        if answer == "yolo":
+            await self._recorder.commit(events=(PermissionAnswered("yolo", "yolo"),), operation_id=record.id)
+            return Authorization("yolo")
+        if answer not in ("once", "task"):
+            await self._recorder.commit(events=(PermissionAnswered("deny", "user"),), operation_id=record.id)
+            raise PermissionDenied(
+                f"the user denied {operation.tool} {operation.summary}", detail={"reason": "user_denied"}
+            )
+        kind: Literal["once", "task"] = "once" if answer == "once" else "task"
+        scoped = exact_scope_of if kind == "once" else scope_of
+        scope = scoped(operation, self._workspace)
+        grant = Grant(
+            id=self._new_id("g"),
+            kind=kind,
+            issuer="user",
+            task_id=record.task_id,
+            fingerprint=fingerprint(scope),
+            scope=scope,
+            granted_at=self._now(),
+        )
+        self._grants[grant.id] = grant
+        await self._recorder.commit(
+            grant,
+            events=(PermissionAnswered(kind, "user", grant.id), GrantCreated(grant.id, kind, "user", scope)),
+            operation_id=record.id,
+        )
+        return Authorization("user", grant)
+
+    async def _wait(self, pending: Pending) -> str:
+        self._pending[pending.operation_id] = pending
+        try:
+            async with self._waiting("permission" if pending.kind == "permission" else "user_input"):
+                return await pending.future
+        finally:
+            del self._pending[pending.operation_id]
+
+
+def _future() -> "asyncio.Future[str]":
+    return asyncio.get_running_loop().create_future()
+
+
+def _requested(record: OperationRecord) -> OperationRequested:
+    assert record.state is OperationState.REQUESTED
+    return OperationRequested(
+        record.tool, record.action, record.summary, record.fingerprint, record.turn, record.call_id
+    )
+
+
+def _how_to_permit(operation: Operation) -> str:
+    if operation.effect == "execute" and operation.argv:
+        return "Name it exactly: fluzo run --allow 'COMMAND', or run it on a terminal and answer there."
+    return "Run it on a terminal and answer there."

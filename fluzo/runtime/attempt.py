@@ -1,0 +1,291 @@
+"""One attempt, from the workspace baseline to the committed result.
+
+Owns the task record while it runs: every state change is committed here, and nothing is reported before it is.
+"""
+
+import asyncio
+import logging
+import shlex
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+
+from fluzo.context import assemble
+from fluzo.core.contracts import AgentContext, AttemptOutcome
+from fluzo.core.errors import FluzoError, StorageError
+from fluzo.core.events import (
+    AttemptEnded,
+    AttemptStarted,
+    BaselineCaptured,
+    CancelRequested,
+    ContextAssembled,
+    Payload,
+    Scope,
+    TaskStateChanged,
+    VerificationWaived,
+    WarningRaised,
+)
+from fluzo.core.records import Attempt, AttemptState, Grant, Session, StoredMessage, Task, TaskState
+from fluzo.runtime import result as results
+from fluzo.runtime.approvals import Approvals
+from fluzo.runtime.budget import Budget
+from fluzo.runtime.conversation import Conversation
+from fluzo.runtime.gate import Gate, GateParts
+from fluzo.runtime.harness import HarnessParts, LoopHarness
+from fluzo.runtime.recorder import Recorder
+from fluzo.runtime.services import Services, Tools, Workspace
+from fluzo.runtime.verify import Verifier
+
+_log = logging.getLogger(__name__)
+
+
+class AttemptRun:
+    """The running attempt of one task. `approvals` and `cancel` are what commands from outside reach."""
+
+    def __init__(
+        self,
+        services: Services,
+        session: Session,
+        task: Task,
+        attempt: Attempt,
+        grants: list[Grant],
+        interactive: bool,
+    ) -> None:
+        self._services = services
+        self._session = session
+        self.task = task
+        self._attempt = attempt
+        scope = Scope(session.id, task.id, attempt.id, trace_id=attempt.trace_id)
+        self._recorder = Recorder(services.storage, services.feed.publish, scope, services.redact)
+        self._budget = Budget(task.limits, task.consumption, services.clock)
+        self._cancelled = asyncio.Event()
+        self._interactive = interactive
+        self._interventions: list[tuple[str, Payload]] = []
+        self.warnings: list[str] = []
+        self.approvals = Approvals(
+            recorder=self._recorder,
+            workspace=services.workspace_identity,
+            grants=grants,
+            yolo=session.yolo,
+            interactive=interactive,
+            waiting=self._waiting,
+            new_id=services.new_id,
+            now=services.now,
+        )
+
+    # --- commands from outside --------------------------------------------------------------------------------
+
+    async def cancel(self, by: str) -> None:
+        """Stop new work, invalidate open questions, end owned processes; idempotent."""
+        if self._cancelled.is_set():
+            return
+        self._cancelled.set()
+        await self._become(TaskState.STOPPING, "cancelled", CancelRequested(by))
+        self.approvals.cancel()
+
+    def queue(self, text: str, consumed: Payload) -> None:
+        """Hand a message of the user to the next safe boundary."""
+        self._interventions.append((text, consumed))
+
+    @property
+    def recorder(self) -> Recorder:
+        return self._recorder
+
+    # --- the attempt ------------------------------------------------------------------------------------------
+
+    async def run(self) -> None:
+        """Run to the end and commit it. Raises StorageError when that commit is impossible."""
+        services = self._services
+        workspace: Workspace | None = None
+        harness: LoopHarness | None = None
+        try:
+            workspace = await services.open_workspace(self._cancelled)
+            harness, gate = await self._prepare(workspace)
+            outcome = await harness.run_attempt(self._attempt)
+        except StorageError as error:
+            outcome = AttemptOutcome("blocked", error.code, error.message, {"hint": error.hint})
+        except FluzoError as error:
+            outcome = AttemptOutcome("blocked", error.code, error.message, {"hint": error.hint, **error.detail})
+        except Exception as error:
+            # A defect of ours: the record must still say how the attempt ended; the traceback is for the log.
+            _log.exception("attempt %s ended by a defect", self._attempt.id)
+            what = f"an internal error ended the task ({type(error).__name__}); nothing of it is lost"
+            outcome = AttemptOutcome("failed", "internal_error", what, {})
+        await self._end(outcome, workspace, harness, gate if harness else None)
+
+    async def _prepare(self, workspace: Workspace) -> tuple[LoopHarness, Gate]:
+        services, task = self._services, self.task
+        route = services.router.route(task)
+        self._attempt = replace(self._attempt, baseline=workspace.baseline(), config=services.defaults.config)
+        history = await services.storage.messages(task.session_id)
+        providers = services.context(workspace, tuple(shlex.join(argv) for argv in task.verification))
+        fragments = await services.fragments(providers, workspace.backend)
+        await self._start(workspace, route.model, assemble.ledger(fragments))
+        tools = services.make_tools()
+        gate = Gate(self._gate_parts(workspace, tools, route.model))
+        verifier = Verifier(
+            commands=task.verification,
+            gate=gate,
+            run_tool=tools.tool("run"),
+            backend=workspace.backend,
+            recorder=self._recorder,
+            revision=workspace.revision,
+        )
+        context = AgentContext(
+            instructions=services.instructions,
+            fragments=fragments,
+            history=tuple(item.message for item in history),
+            tools=tools.specs(),
+            max_output_tokens=services.defaults.max_output_tokens,
+            infer=gate.infer,
+        )
+        parts = HarnessParts(
+            agent=services.agent,
+            context=context,
+            first=assemble.first_user_message(task.text, fragments),
+            gate=gate,
+            budget=self._budget,
+            recorder=self._recorder,
+            conversation=Conversation(self._recorder, _last_position(history), services.new_id, services.now),
+            verifier=None if task.verification_waived else verifier,
+            interventions=self._take_interventions,
+            cancelled=self._cancelled,
+        )
+        return LoopHarness(parts), gate
+
+    def _gate_parts(self, workspace: Workspace, tools: Tools, model_id: str) -> GateParts:
+        services = self._services
+        return GateParts(
+            policy=services.policy,
+            approvals=self.approvals,
+            budget=self._budget,
+            recorder=self._recorder,
+            gateway=services.gateway,
+            tools=tools,
+            backend=workspace.backend,
+            model_id=model_id,
+            workspace=services.workspace_identity,
+            user_changed=workspace.user_changed,
+            interactive=self._interactive,
+            cancelled=self._cancelled,
+            publish_live=services.feed.publish_live,
+            new_id=services.new_id,
+            now=services.now,
+            estimate_tokens=assemble.estimate_tokens,
+        )
+
+    async def _start(self, workspace: Workspace, model: str, ledger: tuple[dict[str, object], ...]) -> None:
+        """Commit the attempt, its baseline and the running state in one transaction."""
+        ready = replace(self.task, state=TaskState.READY, updated_at=self._services.now())
+        running = replace(ready, state=TaskState.RUNNING)
+        waived = (VerificationWaived("user"),) if self.task.verification_waived else ()
+        changed = tuple(sorted(workspace.user_changed))
+        await self._recorder.commit(
+            self._attempt,
+            ready,
+            running,
+            events=(
+                TaskStateChanged(self.task.state, TaskState.READY),
+                AttemptStarted(self._attempt.number, model, self._attempt.previous_id, self._session.yolo),
+                BaselineCaptured(workspace.head, workspace.branch, changed),
+                ContextAssembled(ledger),
+                *waived,
+                TaskStateChanged(TaskState.READY, TaskState.RUNNING),
+            ),
+        )
+        self.task = running
+        self._budget.start()
+
+    async def _end(
+        self, outcome: AttemptOutcome, workspace: Workspace | None, harness: LoopHarness | None, gate: Gate | None
+    ) -> None:
+        self._budget.stop()
+        survivors = await workspace.stop() if workspace else ()
+        if survivors:
+            pids = ", ".join(str(pid) for pid in survivors)
+            await self._warn("process_survived", f"processes {pids} could not be confirmed to have ended")
+        await self.approvals.expire()
+        changes = await workspace.changes() if workspace else results.NO_CHANGES
+        verification = await results.verification_json(harness, workspace)
+        if outcome.state == "completed" and verification["verdict"] == "stale":
+            outcome = AttemptOutcome(
+                "failed", "verification_failed", "a file changed after the checks passed; run them again", {}
+            )
+        facts = results.Facts(
+            message=harness.final_message if harness else "",
+            changes=changes,
+            verification=verification,
+            budget=self._budget.report(),
+            requests=gate.requests if gate else [],
+            warnings=self.warnings,
+            yolo=self.approvals.yolo,
+        )
+        final = results.build(self.task, self._attempt, outcome, facts)
+        await self._commit_end(outcome, final)
+
+    async def _commit_end(self, outcome: AttemptOutcome, final: dict[str, object]) -> None:
+        now = self._services.now()
+        attempt = replace(self._attempt, state=AttemptState(outcome.state), ended_at=now, reason=outcome.reason)
+        target = TaskState(outcome.state)
+        steps: list[Task] = []
+        current = self.task
+        if target is TaskState.CANCELLED and current.state is not TaskState.STOPPING:
+            current = replace(current, state=TaskState.STOPPING)
+            steps.append(current)
+        message = final["message"]
+        done = replace(
+            current,
+            state=target,
+            reason=outcome.reason,
+            updated_at=now,
+            consumption=self._budget.spent,
+            final_message=message if isinstance(message, str) else "",
+            result=final,
+        )
+        await self._recorder.commit(
+            attempt,
+            *steps,
+            done,
+            events=(
+                AttemptEnded(outcome.state, outcome.reason),
+                TaskStateChanged(self.task.state, target, outcome.reason),
+            ),
+        )
+        self.task = done
+
+    # --- helpers ----------------------------------------------------------------------------------------------
+
+    async def _become(self, state: TaskState, reason: str, *events: Payload) -> None:
+        changed = replace(
+            self.task,
+            state=state,
+            reason=reason,
+            updated_at=self._services.now(),
+            consumption=self._budget.spent,
+        )
+        await self._recorder.commit(changed, events=(*events, TaskStateChanged(self.task.state, state, reason)))
+        self.task = changed
+
+    async def _warn(self, code: str, message: str) -> None:
+        self.warnings.append(f"{message}  [{code}]")
+        await self._recorder.commit(events=(WarningRaised(code, message),))
+
+    @asynccontextmanager
+    async def _waiting(self, reason: str) -> AsyncIterator[None]:
+        await self._become(TaskState.WAITING, reason)
+        self._budget.begin_wait()
+        try:
+            yield
+        finally:
+            self._budget.end_wait()
+            if not self._cancelled.is_set():
+                await self._become(TaskState.RUNNING, "")
+
+    def _take_interventions(self) -> tuple[tuple[str, Payload], ...]:
+        taken = tuple(self._interventions)
+        self._interventions.clear()
+        return taken
+
+
+def _last_position(history: tuple[StoredMessage, ...]) -> int:
+    return max((item.position for item in history), default=0)

@@ -1,0 +1,130 @@
+"""The task's budget: reserve before, settle after; consumption only grows (PRD 43.1).
+
+Active time is wall time on a monotonic clock, without the waits for the user; a wait stops the clock only
+while nothing else of the task runs. What a server did not report stays an estimate and is marked as one.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from fluzo.core.errors import BudgetError
+from fluzo.core.records import Consumption, Limits, ModelRequest, Usage
+
+Clock = Callable[[], float]
+
+
+class Budget:
+    def __init__(self, limits: Limits, spent: Consumption, clock: Clock) -> None:
+        self._limits = limits
+        self._spent = spent
+        self._clock = clock
+        self._running_since: float | None = None
+        self._waits = 0
+
+    def start(self) -> None:
+        """Start the active clock of an attempt."""
+        self._running_since = self._clock()
+
+    def stop(self) -> None:
+        self._accrue()
+        self._running_since = None
+
+    def begin_wait(self) -> None:
+        """The task now waits for the user: active time stands still until `end_wait`."""
+        self._waits += 1
+        if self._waits == 1:
+            self.stop()
+
+    def end_wait(self) -> None:
+        self._waits -= 1
+        if self._waits == 0:
+            self.start()
+
+    @property
+    def spent(self) -> Consumption:
+        self._accrue()
+        return self._spent
+
+    @property
+    def limits(self) -> Limits:
+        return self._limits
+
+    def remaining_seconds(self) -> float:
+        return max(0.0, self._limits.max_active_seconds - self.spent.active_seconds)
+
+    def begin_turn(self) -> int:
+        """Count one turn and return its number. Raises BudgetError when a limit is already used up."""
+        self._check("max_active_seconds", self.spent.active_seconds, self._limits.max_active_seconds)
+        self._check("max_turns", self._spent.turns, self._limits.max_turns)
+        self._spent = replace(self._spent, turns=self._spent.turns + 1)
+        return self._spent.turns
+
+    def count_tool_call(self) -> None:
+        """Count one dispatch, verification included. Raises BudgetError when none is left."""
+        self._check("max_active_seconds", self.spent.active_seconds, self._limits.max_active_seconds)
+        self._check("max_tool_calls", self._spent.tool_calls, self._limits.max_tool_calls)
+        self._spent = replace(self._spent, tool_calls=self._spent.tool_calls + 1)
+
+    def reserve(self, request: ModelRequest) -> None:
+        """Refuse a request whose estimate does not fit what is left (PRD 43.1)."""
+        used = self._spent.input_tokens + self._spent.output_tokens
+        needed = request.estimated_input_tokens + request.max_output_tokens
+        if used + needed > self._limits.max_total_tokens:
+            raise BudgetError(
+                f"the task's token budget is used up: {used} of {self._limits.max_total_tokens} used, "
+                f"the next request needs up to {needed}",
+                hint="Raise harness.max_total_tokens (or --set harness.max_total_tokens=N) and start again.",
+                detail={"limit": "max_total_tokens", "used": used, "allowed": self._limits.max_total_tokens},
+            )
+
+    def settle(self, request: ModelRequest, usage: Usage | None, received_tokens: int) -> Usage:
+        """Book one request; without a report the estimate counts, marked as such. Returns what was booked."""
+        booked = usage or Usage(request.estimated_input_tokens, received_tokens, estimated=True)
+        self._spent = replace(
+            self._spent,
+            input_tokens=self._spent.input_tokens + booked.input_tokens,
+            output_tokens=self._spent.output_tokens + booked.output_tokens,
+            estimated_tokens=self._spent.estimated_tokens + (booked.total_tokens if booked.estimated else 0),
+        )
+        return booked
+
+    def report(self) -> dict[str, dict[str, object]]:
+        """Used against allowed, with the provenance of each figure, for the result object."""
+        spent, limits = self.spent, self._limits
+        tokens = spent.input_tokens + spent.output_tokens
+        return {
+            "turns": _line(spent.turns, limits.max_turns, "counted"),
+            "tool_calls": _line(spent.tool_calls, limits.max_tool_calls, "counted"),
+            "active_seconds": _line(round(spent.active_seconds, 3), limits.max_active_seconds, "measured"),
+            "tokens": {
+                **_line(tokens, limits.max_total_tokens, _provenance(tokens, spent.estimated_tokens)),
+                "input": spent.input_tokens,
+                "output": spent.output_tokens,
+                "estimated": spent.estimated_tokens,
+            },
+        }
+
+    def _accrue(self) -> None:
+        if self._running_since is None:
+            return
+        now = self._clock()
+        self._spent = replace(self._spent, active_seconds=self._spent.active_seconds + now - self._running_since)
+        self._running_since = now
+
+    def _check(self, limit: str, used: float, allowed: float) -> None:
+        if used >= allowed:
+            raise BudgetError(
+                f"the task's budget is used up: {limit} {used:g} of {allowed:g}",
+                hint=f"Raise harness.{limit} (or --set harness.{limit}=N) and start again.",
+                detail={"limit": limit, "used": used, "allowed": allowed},
+            )
+
+
+def _line(used: float, allowed: float, provenance: str) -> dict[str, object]:
+    return {"used": used, "allowed": allowed, "provenance": provenance}
+
+
+def _provenance(total: int, estimated: int) -> str:
+    if not estimated:
+        return "reported"
+    return "estimated" if estimated >= total else "partly estimated"

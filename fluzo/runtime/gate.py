@@ -1,0 +1,403 @@
+"""The gate: every privileged effect passes through `perform`, and through nothing else.
+
+Policy, approval, slot, durable intent, effect, durable outcome, in this order. A crash between intent and
+outcome leaves an operation that is unknown; nothing here ever repeats one.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Protocol, TypeVar
+
+from fluzo.core.contracts import ExecutionBackend, Policy, Tool
+from fluzo.core.errors import (
+    Cancelled,
+    FluzoError,
+    InputRequired,
+    OutcomeUnknown,
+    PermissionDenied,
+    PermissionRequired,
+    StorageError,
+    ToolError,
+    WorkspaceError,
+)
+from fluzo.core.events import (
+    LiveUpdate,
+    OperationDecided,
+    OperationEnded,
+    OperationIntended,
+    OperationMarkedUnknown,
+    OperationProgress,
+    OperationRefused,
+    OperationRequested,
+    Payload,
+    PlanUpdated,
+    TextDelta,
+    UsageSettled,
+)
+from fluzo.core.records import (
+    ModelReply,
+    ModelRequest,
+    Operation,
+    OperationRecord,
+    OperationState,
+    ToolCall,
+    ToolResult,
+    Usage,
+)
+from fluzo.policy.scope import exact_scope_of, fingerprint, scope_of
+from fluzo.runtime.approvals import Approvals, Authorization
+from fluzo.runtime.budget import Budget
+from fluzo.runtime.recorder import Recorder
+
+T = TypeVar("T")
+
+ENDS_ATTEMPT = ("policy_shell", "policy_edit")
+"""Denials that are the user's own rule: without a terminal they end the attempt, visibly (PRD 12.1)."""
+
+
+class Gateway(Protocol):
+    async def complete(
+        self,
+        model_id: str,
+        request: ModelRequest,
+        on_delta: Callable[[str, bool], None],
+        remaining_seconds: float,
+    ) -> ModelReply: ...
+
+
+class ToolBox(Protocol):
+    def prepare(self, call: ToolCall) -> "tuple[Tool, dict[str, object]]": ...
+
+
+@dataclass(frozen=True, slots=True)
+class GateParts:
+    """What the composition root hands to the gate alone: agents get `infer`, tools get the backend."""
+
+    policy: Policy
+    approvals: Approvals
+    budget: Budget
+    recorder: Recorder
+    gateway: Gateway
+    tools: ToolBox
+    backend: ExecutionBackend
+    model_id: str
+    workspace: str
+    user_changed: frozenset[str]
+    interactive: bool
+    cancelled: asyncio.Event
+    publish_live: Callable[[LiveUpdate], None]
+    new_id: Callable[[str], str]
+    now: Callable[[], str]
+    estimate_tokens: Callable[[str], int]
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """How an effect ended, for the journal."""
+
+    ok: bool
+    code: str
+    summary: str
+    result: dict[str, object]
+    artifact_id: str = ""
+    events: tuple[Payload, ...] = ()
+    """What else is committed with the outcome, in the same transaction."""
+
+
+class Gate:
+    def __init__(self, parts: GateParts) -> None:
+        self._parts = parts
+        self._turn = 0
+        self.requests: list[dict[str, object]] = []
+        """Permission requests and questions that blocked, for the result object."""
+
+    # --- inference --------------------------------------------------------------------------------------------
+
+    async def infer(self, request: ModelRequest) -> ModelReply:
+        """One model request under the task's budget. Raises BudgetError, CapacityError or ProviderError."""
+        parts = self._parts
+        parts.budget.reserve(request)
+        turn = parts.budget.spent.turns
+        self._turn = turn
+        offsets = {False: 0, True: 0}
+
+        def on_delta(text: str, reasoning: bool) -> None:
+            parts.publish_live(TextDelta(parts.recorder.scope.task_id, turn, offsets[reasoning], text, reasoning))
+            offsets[reasoning] += len(text)
+
+        async def effect() -> ModelReply:
+            return await parts.gateway.complete(parts.model_id, request, on_delta, parts.budget.remaining_seconds())
+
+        async def settle(reply: ModelReply) -> Known:
+            received = parts.estimate_tokens(reply.text + reply.reasoning + _arguments(reply))
+            usage = parts.budget.settle(request, reply.usage, received)
+            facts = _reply_facts(reply, usage)
+            return Known(reply.outcome == "complete", "", reply.outcome, facts, events=(_settled(usage),))
+
+        operation = Operation("model", "infer", "network", f"{parts.model_id} turn {turn}")
+        record = self._record(operation, "")
+        try:
+            return await self.perform(operation, record, effect, settle)
+        except (FluzoError, asyncio.CancelledError):
+            if offsets[False] or offsets[True]:
+                # What arrived before it broke was generated and may be charged: count it, as an estimate.
+                parts.budget.settle(request, None, (offsets[False] + offsets[True]) // 3)
+            raise
+
+    # --- tools ------------------------------------------------------------------------------------------------
+
+    async def use(self, call: ToolCall) -> ToolResult:
+        """Run one complete tool call. What the model can recover from comes back as a result.
+
+        Raises PermissionRequired, InputRequired, PermissionDenied (only where it ends the attempt),
+        BudgetError, StorageError and Cancelled.
+        """
+        parts = self._parts
+        if parts.cancelled.is_set():
+            raise Cancelled("the task was cancelled")
+        parts.budget.count_tool_call()
+        try:
+            tool, args = parts.tools.prepare(call)
+            operation = self._mark(await tool.describe(args, parts.backend))
+        except (ToolError, WorkspaceError) as error:
+            return await self._not_started(call, error)
+        record = self._record(operation, call.id)
+        try:
+            if operation.action == "ask":
+                return await self._ask_user(operation, record)
+            return await self._execute(tool, args, operation, record)
+        except (ToolError, WorkspaceError) as error:
+            return refused(error.code, error.message)
+        except PermissionDenied as error:
+            reason = error.detail.get("reason")
+            if reason in ENDS_ATTEMPT and not parts.interactive:
+                raise
+            return refused("permission_denied", error.message)
+
+    async def run_check(self, operation: Operation, tool: Tool, args: dict[str, object]) -> ToolResult:
+        """Run one declared verification command under the same rules as any other process."""
+        self._parts.budget.count_tool_call()
+        try:
+            return await self._execute(tool, args, operation, self._record(operation, ""))
+        except (ToolError, WorkspaceError) as error:
+            return refused(error.code, error.message)
+
+    async def _execute(
+        self, tool: Tool, args: dict[str, object], operation: Operation, record: OperationRecord
+    ) -> ToolResult:
+        parts = self._parts
+
+        async def effect() -> ToolResult:
+            parts.publish_live(OperationProgress(record.task_id, record.id, operation.tool, operation.summary))
+            result = await tool.execute(args, operation, parts.backend)
+            return replace(result, text=parts.recorder.redact(result.text))
+
+        async def settle(result: ToolResult) -> Known:
+            if result.detail.get("termination") == "uncertain":
+                raise OutcomeUnknown("the process could not be confirmed to have ended")
+            artifact_id = ""
+            if result.artifact is not None:
+                truncated = bool(result.detail.get("truncated"))
+                artifact_id = await parts.recorder.keep(operation.tool, result.artifact, truncated=truncated)
+            events = (PlanUpdated(_steps(result)),) if operation.action == "plan" else ()
+            return Known(result.ok, result.code, operation.summary, dict(result.detail), artifact_id, events)
+
+        async def recheck() -> None:
+            fresh = self._mark(await tool.describe(args, parts.backend))
+            if exact_scope_of(fresh, parts.workspace) != exact_scope_of(operation, parts.workspace):
+                raise ToolError(
+                    f"{operation.summary}: the file changed while the approval was open; read it again",
+                    code="stale_file",
+                )
+
+        return await self.perform(operation, record, effect, settle, recheck)
+
+    async def _ask_user(self, operation: Operation, record: OperationRecord) -> ToolResult:
+        parts = self._parts
+        question, *choices = operation.argv
+        try:
+            answer = await parts.approvals.ask_user(record, question, tuple(choices))
+        except InputRequired as error:
+            self.requests.append({"kind": "question", **error.detail})
+            await self._refuse(record, error)
+            raise
+        except Cancelled as error:
+            await self._refuse(record, error)
+            raise
+        done = replace(record, state=OperationState.AUTHORIZED, authorized_by="user")
+        await parts.recorder.commit_intent(
+            replace(done, state=OperationState.INTENT_COMMITTED),
+            None,
+            (OperationIntended(operation.tool, operation.summary),),
+        )
+        await self._commit_known(done, Known(True, "", operation.summary, {"answer": answer}))
+        return ToolResult(True, f"The user answers: {parts.recorder.redact(answer)}")
+
+    # --- the one way ------------------------------------------------------------------------------------------
+
+    async def perform(
+        self,
+        operation: Operation,
+        record: OperationRecord,
+        effect: Callable[[], Awaitable[T]],
+        settle: Callable[[T], Awaitable[Known]],
+        recheck: Callable[[], Awaitable[None]] | None = None,
+    ) -> T:
+        """Run one privileged effect; nothing happens before its intent is on disk.
+
+        `settle` books what came out, for the journal. Raises PermissionDenied, PermissionRequired, Cancelled or
+        StorageError before the effect starts; afterwards what the effect raised, or OutcomeUnknown.
+        """
+        parts = self._parts
+        decision = parts.policy.evaluate(operation)
+        asked = False
+        try:
+            authorization = await parts.approvals.settle(operation, record, decision)
+            asked = authorization.by in ("user", "yolo") and decision.verdict == "ask"
+            if authorization.by == "user" and recheck is not None:
+                # The user may have taken minutes to answer: the file may have moved meanwhile.
+                await recheck()
+            if parts.cancelled.is_set():
+                raise Cancelled("the task was cancelled before this operation began")
+        except FluzoError as error:
+            if isinstance(error, PermissionRequired):
+                self.requests.append({"kind": "permission", "tool": operation.tool, **error.detail})
+            await self._refuse(record, error)
+            raise
+        record = replace(
+            record,
+            state=OperationState.INTENT_COMMITTED,
+            authorized_by=authorization.by,
+            grant_id=authorization.grant.id if authorization.grant else "",
+        )
+        await parts.recorder.commit_intent(
+            record, authorization.grant, self._intent_events(operation, record, authorization, decision.reason, asked)
+        )
+        if authorization.grant:
+            parts.approvals.consumed(authorization.grant)
+        return await self._dispatch(record, effect, settle)
+
+    async def _dispatch(
+        self, record: OperationRecord, effect: Callable[[], Awaitable[T]], settle: Callable[[T], Awaitable[Known]]
+    ) -> T:
+        try:
+            value = await effect()
+            known = await settle(value)
+        except (StorageError, OutcomeUnknown) as error:
+            await self._mark_unknown(record, error.message)
+            raise
+        except FluzoError as error:
+            await self._commit_known(record, Known(False, error.code, record.summary, {"message": error.message}))
+            raise
+        except asyncio.CancelledError:
+            await asyncio.shield(self._mark_unknown(record, "cancelled while it ran; how far it came is not known"))
+            raise
+        except Exception as error:
+            await self._mark_unknown(record, f"ended by an internal error ({type(error).__name__})")
+            raise
+        await self._commit_known(record, known)
+        return value
+
+    # --- records ----------------------------------------------------------------------------------------------
+
+    def _mark(self, operation: Operation) -> Operation:
+        touched = operation.effect == "write" and any(path in self._parts.user_changed for path in operation.paths)
+        return replace(operation, touches_user_changes=True) if touched else operation
+
+    def _record(self, operation: Operation, call_id: str) -> OperationRecord:
+        parts = self._parts
+        scope = scope_of(operation, parts.workspace)
+        return OperationRecord(
+            id=parts.new_id("o"),
+            task_id=parts.recorder.scope.task_id,
+            attempt_id=parts.recorder.scope.attempt_id,
+            turn=self._turn,
+            call_id=call_id,
+            tool=operation.tool,
+            action=operation.action,
+            effect=operation.effect,
+            summary=operation.summary,
+            scope=scope,
+            fingerprint=fingerprint(exact_scope_of(operation, parts.workspace)),
+            state=OperationState.REQUESTED,
+            requested_at=parts.now(),
+        )
+
+    def _intent_events(
+        self, operation: Operation, record: OperationRecord, authorization: Authorization, reason: str, asked: bool
+    ) -> tuple[OperationRequested | OperationDecided | OperationIntended, ...]:
+        requested = OperationRequested(
+            record.tool, record.action, record.summary, record.fingerprint, record.turn, record.call_id
+        )
+        rest = (
+            OperationDecided("allow", reason, authorization.by, record.grant_id),
+            OperationIntended(operation.tool, operation.summary, record.grant_id),
+        )
+        # A question to the user has recorded the request already, with the answer after it.
+        return rest if asked and authorization.by == "user" else (requested, *rest)
+
+    async def _not_started(self, call: ToolCall, error: FluzoError) -> ToolResult:
+        operation = Operation(call.name, "plan", "none", error.message)
+        record = self._record(operation, call.id)
+        await self._refuse(record, error)
+        return refused(error.code, error.message)
+
+    async def _refuse(self, record: OperationRecord, error: FluzoError) -> None:
+        ended = replace(record, state=OperationState.REFUSED, ok=False, code=error.code, ended_at=self._parts.now())
+        await self._parts.recorder.commit(
+            ended, events=(OperationRefused(error.code, error.message),), operation_id=record.id
+        )
+
+    async def _commit_known(self, record: OperationRecord, known: Known) -> None:
+        ended = replace(
+            record,
+            state=OperationState.KNOWN_RESULT,
+            ok=known.ok,
+            code=known.code,
+            result=known.result,
+            artifact_id=known.artifact_id,
+            ended_at=self._parts.now(),
+        )
+        event = OperationEnded(known.ok, known.code, known.summary, known.result, known.artifact_id)
+        await self._parts.recorder.commit_outcome(ended, events=(event, *known.events))
+
+    async def _mark_unknown(self, record: OperationRecord, why: str) -> None:
+        ended = replace(record, state=OperationState.UNKNOWN, ended_at=self._parts.now(), result={"why": why})
+        await self._parts.recorder.commit_outcome(ended, events=(OperationMarkedUnknown(record.summary, why),))
+
+
+def refused(code: str, message: str) -> ToolResult:
+    """A call that did nothing, as the model reads it."""
+    return ToolResult(False, f"error ({code}): {message}", code=code)
+
+
+def _steps(result: ToolResult) -> tuple[Mapping[str, object], ...]:
+    steps = result.detail.get("steps")
+    return tuple(steps) if isinstance(steps, list | tuple) else ()
+
+
+def _arguments(reply: ModelReply) -> str:
+    return "".join(call.name + call.arguments for call in reply.tool_calls)
+
+
+def _settled(usage: Usage) -> UsageSettled:
+    return UsageSettled(
+        usage.input_tokens, usage.output_tokens, usage.cached_tokens, usage.reasoning_tokens, usage.estimated
+    )
+
+
+def _reply_facts(reply: ModelReply, usage: Usage) -> dict[str, object]:
+    return {
+        "outcome": reply.outcome,
+        "finish": reply.finish,
+        "model": reply.model,
+        "response_id": reply.response_id,
+        "tool_calls": len(reply.tool_calls),
+        "text_bytes": len(reply.text.encode("utf-8", "replace")),
+        "attempts": reply.attempts,
+        "input_tokens": usage.input_tokens,
+        "output_tokens": usage.output_tokens,
+        "estimated": usage.estimated,
+        "warnings": list(reply.warnings),
+    }

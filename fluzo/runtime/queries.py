@@ -1,0 +1,127 @@
+"""Queries: each one to one handler, over the store alone. No provider, no tool, no change (ARCH 6.2)."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
+
+from fluzo.core.contracts import Storage
+from fluzo.core.errors import UsageError
+from fluzo.core.events import event_to_json
+from fluzo.core.port import (
+    EventPage,
+    HistoryUsage,
+    PendingRequests,
+    Query,
+    SessionDetail,
+    SessionList,
+    Snapshot,
+    TaskDetail,
+    TaskList,
+)
+from fluzo.core.records import Session, Task
+from fluzo.runtime import views
+from fluzo.runtime.approvals import Pending
+
+R = TypeVar("R")
+
+MAX_PAGE = 1000
+
+
+class Queries:
+    """`live` says whether some process owns the workspace; `pending` gives a task's open questions."""
+
+    def __init__(
+        self,
+        storage: Storage,
+        live: Callable[[], bool],
+        pending: Callable[[str], Sequence[Pending]],
+    ) -> None:
+        self._storage = storage
+        self._live = live
+        self._pending = pending
+
+    async def answer(self, query: Query) -> Snapshot:
+        """The read model of one query. Raises UsageError `not_found` for an unknown or ambiguous id."""
+        # The cursor is taken first: a reader that subscribes after it may see an event twice, never miss one.
+        cursor = await self._storage.last_seq()
+        return Snapshot(cursor, await self._data(query))
+
+    async def _data(self, query: Query) -> Mapping[str, Any]:
+        match query:
+            case TaskList():
+                return await self._task_list(query)
+            case TaskDetail():
+                return await self._task_detail(query)
+            case SessionDetail():
+                return await self._session_detail(query)
+            case EventPage():
+                return await self._event_page(query)
+            case PendingRequests():
+                return {"pending": [views.pending_json(item) for item in self._pending(query.task_id)]}
+            case SessionList() | HistoryUsage():
+                return await self._history(query)
+
+    async def _history(self, query: SessionList | HistoryUsage) -> Mapping[str, Any]:
+        if isinstance(query, HistoryUsage):
+            return {"usage": dict(await self._storage.usage_bytes())}
+        sessions = await self._storage.page_sessions(limit=min(query.limit, MAX_PAGE), before=query.before)
+        return {"sessions": [views.session_json(item) for item in sessions]}
+
+    async def _task_list(self, query: TaskList) -> Mapping[str, Any]:
+        live = self._live()
+        limit = min(query.limit, MAX_PAGE)
+        tasks = await self._storage.page_tasks(limit=limit, before=query.before, session_id=query.session_id)
+        return {"tasks": [views.task_row(task, live=live) for task in tasks]}
+
+    async def _task_detail(self, query: TaskDetail) -> Mapping[str, Any]:
+        task = await self._find_task(query.task_id)
+        return views.task_detail(
+            task,
+            await self._storage.attempts(task.id),
+            await self._storage.operations(task.id),
+            await self._storage.grants(task.id),
+            self._pending(task.id),
+            live=self._live(),
+        )
+
+    async def _session_detail(self, query: SessionDetail) -> Mapping[str, Any]:
+        session = await self._find_session(query.session_id)
+        messages = await self._storage.message_page(
+            session.id, limit=min(query.limit, MAX_PAGE), before_position=query.before_position
+        )
+        tasks = await self._storage.page_tasks(limit=MAX_PAGE, session_id=session.id)
+        live = self._live()
+        return {
+            "session": views.session_json(session),
+            "tasks": [views.task_row(task, live=live) for task in tasks],
+            "messages": [views.message_json(item) for item in messages],
+        }
+
+    async def _event_page(self, query: EventPage) -> Mapping[str, Any]:
+        task_id = (await self._find_task(query.task_id)).id if query.task_id else ""
+        limit = min(query.limit, MAX_PAGE)
+        events = await self._storage.events_after(query.after, task_id=task_id, limit=limit)
+        return {"events": [event_to_json(event) for event in events]}
+
+    async def _find_task(self, wanted: str) -> Task:
+        if wanted == "last":
+            found = await self._storage.page_tasks(limit=1)
+        else:
+            found = await self._storage.tasks_by_prefix(wanted)
+        return _single(found, "task", wanted)
+
+    async def _find_session(self, wanted: str) -> Session:
+        if wanted == "last":
+            found = await self._storage.page_sessions(limit=1)
+        else:
+            found = await self._storage.sessions_by_prefix(wanted)
+        return _single(found, "session", wanted)
+
+
+def _single(found: Sequence[R], kind: str, wanted: str) -> R:
+    if len(found) == 1:
+        return found[0]
+    if not found:
+        raise UsageError(f"there is no {kind} {wanted}", code="not_found", hint=f"See: fluzo {kind}s list")
+    raise UsageError(
+        f"{wanted} is the beginning of {len(found)} {kind} ids", code="not_found", hint="Give more characters of it."
+    )

@@ -1,0 +1,80 @@
+"""The result object of a task: one JSON object, the same in every output (docs/headless.md)."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from fluzo.core.contracts import AttemptOutcome
+from fluzo.core.records import Attempt, Task
+from fluzo.runtime.harness import LoopHarness
+from fluzo.runtime.services import Workspace, WorkspaceChanges
+
+RESULT_SCHEMA_VERSION = 1
+
+NO_CHANGES = WorkspaceChanges((), "", False, False, False)
+
+
+async def verification_json(harness: LoopHarness | None, workspace: Workspace | None) -> dict[str, object]:
+    """The verdict as it stands now, measured against the revision of the working tree now."""
+    if harness is None or workspace is None:
+        return {"verdict": "not_run", "current": False, "commands": []}
+    revision = await workspace.revision() if harness.verification.revision else ""
+    return harness.verification.to_json(revision)
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What was found out by the end of an attempt."""
+
+    message: str
+    changes: WorkspaceChanges
+    verification: dict[str, object]
+    budget: dict[str, dict[str, object]]
+    requests: Sequence[dict[str, object]]
+    warnings: Sequence[str]
+    yolo: bool
+
+
+def build(task: Task, attempt: Attempt, outcome: AttemptOutcome, facts: Facts) -> dict[str, object]:
+    """Everything a script needs to judge a run. `reason` is empty exactly when `status` is `completed`."""
+    return {
+        "type": "result",
+        "schema_version": RESULT_SCHEMA_VERSION,
+        "session_id": task.session_id,
+        "task_id": task.id,
+        "attempt_id": attempt.id,
+        "trace_id": attempt.trace_id,
+        "status": outcome.state,
+        "reason": outcome.reason,
+        "error": _error(outcome),
+        "message": facts.message,
+        "changes": [
+            {
+                "path": change.path,
+                "status": change.status,
+                "added": change.added,
+                "removed": change.removed,
+                "preexisting": change.preexisting,
+            }
+            for change in facts.changes.files
+        ],
+        "diff": facts.changes.diff,
+        "diff_truncated": facts.changes.diff_truncated,
+        "git": {"staged": facts.changes.index_changed, "committed": facts.changes.head_moved},
+        "verification": facts.verification,
+        "budget": facts.budget,
+        "permission_requests": list(facts.requests),
+        "yolo": facts.yolo,
+        "warnings": list(facts.warnings),
+    }
+
+
+def _error(outcome: AttemptOutcome) -> dict[str, object] | None:
+    if not outcome.reason:
+        return None
+    detail = {key: value for key, value in outcome.detail.items() if key != "hint"}
+    return {
+        "code": outcome.reason,
+        "message": outcome.message,
+        "hint": outcome.detail.get("hint", ""),
+        "detail": detail,
+    }
