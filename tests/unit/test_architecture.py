@@ -12,17 +12,19 @@ ROOT = Path(__file__).parents[2]
 FOLDERS = {"fluzo": "fluzo", "commands": "fluzo.commands", "screens": "fluzo.screens"}
 LEAVES = ("policy", "context", "models", "tools", "workspace", "storage", "observe", "simulator")
 RUNTIME = ("fluzo.core", "fluzo.runtime", *(f"fluzo.{leaf}" for leaf in LEAVES))
+HOST = ("fluzo.host", "fluzo.setup_services", "fluzo.core")
 
 MAY_IMPORT = {
     "fluzo": (),
     "fluzo.__main__": ("fluzo.core", "fluzo.commands.cli"),
     "fluzo.host": ("fluzo.host", *RUNTIME),
+    "fluzo.setup_services": RUNTIME,  # The host's part before there is a workspace to open: init and its questions.
     "fluzo.control": ("fluzo.core",),
     "fluzo.core": ("fluzo.core",),
     "fluzo.runtime": RUNTIME,
-    "fluzo.commands": ("fluzo.host", "fluzo.core"),
-    "fluzo.commands.demo": ("fluzo.host", "fluzo.core", "fluzo.simulator"),
-    "fluzo.commands.chat": ("fluzo.host", "fluzo.core", "fluzo.screens"),
+    "fluzo.commands": HOST,
+    "fluzo.commands.demo": (*HOST, "fluzo.simulator"),
+    "fluzo.commands.chat": (*HOST, "fluzo.screens"),
     "fluzo.screens": ("fluzo.core.port",),
     "fluzo.screens.settings": ("fluzo.core.port", "fluzo.core.settings"),
     **{f"fluzo.{leaf}": ("fluzo.core", f"fluzo.{leaf}") for leaf in LEAVES},
@@ -30,7 +32,7 @@ MAY_IMPORT = {
 """The longest matching prefix decides. `fluzo` itself (its version) and relative siblings are open to everyone."""
 
 OWNERS = {
-    "httpx": ("fluzo.models.chat", "fluzo.models.gateway"),
+    "httpx": ("fluzo.models.chat", "fluzo.models.discovery", "fluzo.models.gateway"),
     "opentelemetry": ("fluzo.observe.*",),
     "peewee": ("fluzo.storage.*",),
     "prompt_toolkit": ("fluzo.screens.*",),
