@@ -6,11 +6,18 @@ for the model to ask for through tools. Repository text is context, never author
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from fluzo.core.contracts import ExecutionBackend
 from fluzo.core.errors import ToolError, WorkspaceError
 from fluzo.core.records import Fragment
 from fluzo.core.redact import printable
+
+
+def instructions() -> str:
+    """The fixed instructions of the native agent; the text is part of the package."""
+    return Path(__file__).with_name("instructions.md").read_text("utf-8").strip()
+
 
 MAX_STATUS_ENTRIES = 50
 MAX_INSTRUCTION_BYTES = 32 * 1024

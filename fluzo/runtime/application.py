@@ -6,7 +6,7 @@ Methods may be called from any thread. Nothing here blocks the caller, and nothi
 import asyncio
 from collections.abc import Coroutine
 from concurrent.futures import Future
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from fluzo.core.contracts import Storage
 from fluzo.core.errors import UsageError
@@ -27,7 +27,9 @@ from fluzo.core.port import (
 )
 from fluzo.runtime.feed import Feed, QueueSubscription
 from fluzo.runtime.queries import Queries
-from fluzo.runtime.tasks import Tasks
+
+if TYPE_CHECKING:
+    from fluzo.runtime.tasks import Tasks
 
 T = TypeVar("T")
 
@@ -43,7 +45,7 @@ class Application:
         storage: Storage,
         feed: Feed,
         queries: Queries,
-        tasks: Tasks | None,
+        tasks: "Tasks | None",
     ) -> None:
         self._loop = loop
         self._storage = storage

@@ -9,6 +9,7 @@ import shlex
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from fluzo.context import assemble
 from fluzo.core.contracts import AgentContext, AttemptOutcome
@@ -33,8 +34,12 @@ from fluzo.runtime.conversation import Conversation
 from fluzo.runtime.gate import Gate, GateParts
 from fluzo.runtime.harness import HarnessParts, LoopHarness
 from fluzo.runtime.recorder import Recorder
-from fluzo.runtime.services import Services, Tools, Workspace
+from fluzo.runtime.services import Services
 from fluzo.runtime.verify import Verifier
+
+if TYPE_CHECKING:
+    from fluzo.runtime.workspace import TaskWorkspace
+    from fluzo.tools.registry import Registry
 
 _log = logging.getLogger(__name__)
 
@@ -96,7 +101,7 @@ class AttemptRun:
     async def run(self) -> None:
         """Run to the end and commit it. Raises StorageError when that commit is impossible."""
         services = self._services
-        workspace: Workspace | None = None
+        workspace: TaskWorkspace | None = None
         harness: LoopHarness | None = None
         try:
             workspace = await services.open_workspace(self._cancelled)
@@ -113,13 +118,13 @@ class AttemptRun:
             outcome = AttemptOutcome("failed", "internal_error", what, {})
         await self._end(outcome, workspace, harness, gate if harness else None)
 
-    async def _prepare(self, workspace: Workspace) -> tuple[LoopHarness, Gate]:
+    async def _prepare(self, workspace: "TaskWorkspace") -> tuple[LoopHarness, Gate]:
         services, task = self._services, self.task
         route = services.router.route(task)
         self._attempt = replace(self._attempt, baseline=workspace.baseline(), config=services.defaults.config)
         history = await services.storage.messages(task.session_id)
         providers = services.context(workspace, tuple(shlex.join(argv) for argv in task.verification))
-        fragments = await services.fragments(providers, workspace.backend)
+        fragments = [item for provider in providers for item in await provider.collect(workspace.backend)]
         await self._start(workspace, route.model, assemble.ledger(fragments))
         tools = services.make_tools()
         gate = Gate(self._gate_parts(workspace, tools, route.model))
@@ -133,7 +138,7 @@ class AttemptRun:
         )
         context = AgentContext(
             instructions=services.instructions,
-            fragments=fragments,
+            fragments=tuple(fragments),
             history=tuple(item.message for item in history),
             tools=tools.specs(),
             max_output_tokens=services.defaults.max_output_tokens,
@@ -153,7 +158,7 @@ class AttemptRun:
         )
         return LoopHarness(parts), gate
 
-    def _gate_parts(self, workspace: Workspace, tools: Tools, model_id: str) -> GateParts:
+    def _gate_parts(self, workspace: "TaskWorkspace", tools: "Registry", model_id: str) -> GateParts:
         services = self._services
         return GateParts(
             policy=services.policy,
@@ -174,7 +179,7 @@ class AttemptRun:
             estimate_tokens=assemble.estimate_tokens,
         )
 
-    async def _start(self, workspace: Workspace, model: str, ledger: tuple[dict[str, object], ...]) -> None:
+    async def _start(self, workspace: "TaskWorkspace", model: str, ledger: tuple[dict[str, object], ...]) -> None:
         """Commit the attempt, its baseline and the running state in one transaction."""
         ready = replace(self.task, state=TaskState.READY, updated_at=self._services.now())
         running = replace(ready, state=TaskState.RUNNING)
@@ -197,7 +202,7 @@ class AttemptRun:
         self._budget.start()
 
     async def _end(
-        self, outcome: AttemptOutcome, workspace: Workspace | None, harness: LoopHarness | None, gate: Gate | None
+        self, outcome: AttemptOutcome, workspace: "TaskWorkspace | None", harness: LoopHarness | None, gate: Gate | None
     ) -> None:
         self._budget.stop()
         survivors = await workspace.stop() if workspace else ()

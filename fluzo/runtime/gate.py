@@ -7,7 +7,7 @@ outcome leaves an operation that is unknown; nothing here ever repeats one.
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Protocol, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from fluzo.core.contracts import ExecutionBackend, Policy, Tool
 from fluzo.core.errors import (
@@ -50,24 +50,14 @@ from fluzo.runtime.approvals import Approvals, Authorization
 from fluzo.runtime.budget import Budget
 from fluzo.runtime.recorder import Recorder
 
+if TYPE_CHECKING:
+    from fluzo.models.gateway import Gateway
+    from fluzo.tools.registry import Registry
+
 T = TypeVar("T")
 
 ENDS_ATTEMPT = ("policy_shell", "policy_edit")
 """Denials that are the user's own rule: without a terminal they end the attempt, visibly (PRD 12.1)."""
-
-
-class Gateway(Protocol):
-    async def complete(
-        self,
-        model_id: str,
-        request: ModelRequest,
-        on_delta: Callable[[str, bool], None],
-        remaining_seconds: float,
-    ) -> ModelReply: ...
-
-
-class ToolBox(Protocol):
-    def prepare(self, call: ToolCall) -> "tuple[Tool, dict[str, object]]": ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,8 +68,8 @@ class GateParts:
     approvals: Approvals
     budget: Budget
     recorder: Recorder
-    gateway: Gateway
-    tools: ToolBox
+    gateway: "Gateway"
+    tools: "Registry"
     backend: ExecutionBackend
     model_id: str
     workspace: str
@@ -178,6 +168,7 @@ class Gate:
     async def run_check(self, operation: Operation, tool: Tool, args: dict[str, object]) -> ToolResult:
         """Run one declared verification command under the same rules as any other process."""
         self._parts.budget.count_tool_call()
+        operation = self._mark(operation)
         try:
             return await self._execute(tool, args, operation, self._record(operation, ""))
         except (ToolError, WorkspaceError) as error:
@@ -302,8 +293,10 @@ class Gate:
     # --- records ----------------------------------------------------------------------------------------------
 
     def _mark(self, operation: Operation) -> Operation:
+        """What the tool cannot know: whose changes the files hold, and how much of the task's time is left."""
         touched = operation.effect == "write" and any(path in self._parts.user_changed for path in operation.paths)
-        return replace(operation, touches_user_changes=True) if touched else operation
+        timeout = min(operation.timeout_seconds, self._parts.budget.remaining_seconds())
+        return replace(operation, touches_user_changes=touched, timeout_seconds=timeout)
 
     def _record(self, operation: Operation, call_id: str) -> OperationRecord:
         parts = self._parts

@@ -6,14 +6,12 @@ from dataclasses import dataclass
 from fluzo.core.contracts import AttemptOutcome
 from fluzo.core.records import Attempt, Task
 from fluzo.runtime.harness import LoopHarness
-from fluzo.runtime.services import Workspace, WorkspaceChanges
+from fluzo.runtime.workspace import TaskWorkspace, WorkspaceChanges
 
 RESULT_SCHEMA_VERSION = 1
 
-NO_CHANGES = WorkspaceChanges((), "", False, False, False)
 
-
-async def verification_json(harness: LoopHarness | None, workspace: Workspace | None) -> dict[str, object]:
+async def verification_json(harness: LoopHarness | None, workspace: TaskWorkspace | None) -> dict[str, object]:
     """The verdict as it stands now, measured against the revision of the working tree now."""
     if harness is None or workspace is None:
         return {"verdict": "not_run", "current": False, "commands": []}

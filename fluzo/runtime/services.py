@@ -1,67 +1,19 @@
 """What the composition root hands to the runtime: implementations and plain values, chosen once in `host.py`."""
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING
 
-from fluzo.core.contracts import Agent, ContextProvider, ExecutionBackend, Policy, Router, Storage, Tool
-from fluzo.core.records import Fragment, Limits, ToolSpec
+from fluzo.core.contracts import Agent, ContextProvider, Policy, Router, Storage
+from fluzo.core.records import Limits
 from fluzo.core.redact import Redactor
 from fluzo.runtime.feed import Feed
-from fluzo.runtime.gate import Gateway, ToolBox
 
-
-@dataclass(frozen=True, slots=True)
-class FileChange:
-    """One file that is not as it was when the task began."""
-
-    path: str
-    status: str
-    added: int
-    removed: int
-    preexisting: bool
-
-
-@dataclass(frozen=True, slots=True)
-class WorkspaceChanges:
-    files: tuple[FileChange, ...]
-    diff: str
-    diff_truncated: bool
-    head_moved: bool
-    index_changed: bool
-
-
-class Workspace(Protocol):
-    """One task's view of the working tree: the backend it acts through and the baseline it began with."""
-
-    @property
-    def backend(self) -> ExecutionBackend: ...
-
-    @property
-    def user_changed(self) -> frozenset[str]: ...
-
-    @property
-    def head(self) -> str: ...
-
-    @property
-    def branch(self) -> str: ...
-
-    def baseline(self) -> Mapping[str, object]: ...
-
-    async def revision(self) -> str: ...
-
-    async def changes(self) -> WorkspaceChanges: ...
-
-    async def stop(self) -> Sequence[int]:
-        """End every owned process within the grace period; what is left are pids that could not be ended."""
-        ...
-
-
-class Tools(ToolBox, Protocol):
-    def specs(self) -> tuple[ToolSpec, ...]: ...
-
-    def tool(self, name: str) -> Tool: ...
+if TYPE_CHECKING:
+    from fluzo.models.gateway import Gateway
+    from fluzo.runtime.workspace import TaskWorkspace
+    from fluzo.tools.registry import Registry
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +25,6 @@ class TaskDefaults:
     shell_env: tuple[tuple[str, str], ...]
     standing_grants: tuple[Mapping[str, object], ...]
     max_output_tokens: int
-    context_window: int
     config: Mapping[str, object]
 
 
@@ -82,17 +33,16 @@ class Services:
     storage: Storage
     feed: Feed
     project_id: str
-    root: Path
+    root: str
     workspace_identity: str
-    open_workspace: "Callable[[object], Awaitable[Workspace]]"
-    make_tools: Callable[[], Tools]
-    gateway: Gateway
+    open_workspace: "Callable[[asyncio.Event], Awaitable[TaskWorkspace]]"
+    make_tools: "Callable[[], Registry]"
+    gateway: "Gateway"
     policy: Policy
     agent: Agent
     router: Router
     instructions: str
-    context: Callable[[Workspace, tuple[str, ...]], Sequence[ContextProvider]]
-    fragments: Callable[[Sequence[ContextProvider], ExecutionBackend], Awaitable[tuple[Fragment, ...]]]
+    context: "Callable[[TaskWorkspace, tuple[str, ...]], Sequence[ContextProvider]]"
     defaults: TaskDefaults
     require_consent: Callable[[], None]
     redact: Redactor

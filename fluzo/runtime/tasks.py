@@ -191,7 +191,7 @@ class Tasks:
             reason="",
             created_at=now,
             updated_at=now,
-            workspace_root=str(services.root),
+            workspace_root=services.root,
             workspace_identity=services.workspace_identity,
             limits=services.defaults.limits,
             verification=(*services.defaults.verification, *command.verify),

@@ -1,0 +1,302 @@
+"""The composition root: load settings, choose implementations, open, quiesce and close (house rules, section 1).
+
+The runtime gets a loop on a thread of its own; front ends meet it in the port alone. Implementations are imported
+inside the functions that choose them, so that a read-only command never pays for what only a run needs.
+"""
+
+import asyncio
+import os
+import secrets
+import threading
+import time
+from collections.abc import Callable, Coroutine, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from fluzo.core.errors import ConfigError
+from fluzo.core.port import Port
+from fluzo.core.redact import Redactor, make_redactor
+
+if TYPE_CHECKING:
+    from fluzo.core.settings import ChatModel, Settings
+    from fluzo.runtime.services import Services, TaskDefaults
+    from fluzo.storage.journal import Journal
+    from fluzo.storage.settings_file import LoadedSettings
+    from fluzo.workspace.identity import Ownership, Root
+
+T = TypeVar("T")
+
+DRIVE_NAME = ".fluzodrive"
+FILE_NAME = ".fluzo"
+
+
+@dataclass(frozen=True, slots=True)
+class HostOptions:
+    """What an invocation chose. `sets` are `key=value` texts of `--set`; `workspace` need not be the root itself."""
+
+    workspace: Path
+    config: Path | None = None
+    sets: tuple[str, ...] = ()
+    read_only: bool = False
+
+
+class RuntimeThread:
+    """An asyncio loop on its own thread, so that nothing the runtime does delays whoever owns the terminal."""
+
+    def __init__(self) -> None:
+        self.loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._serve, name="fluzo-runtime", daemon=True)
+        self._thread.start()
+
+    def call(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run a coroutine there and wait for it here."""
+        return asyncio.run_coroutine_threadsafe(work, self.loop).result()
+
+    def close(self) -> None:
+        self.loop.call_soon_threadsafe(self.loop.stop)
+        self._thread.join()
+        self.loop.close()
+
+    def _serve(self) -> None:
+        asyncio.set_event_loop(self.loop)
+        self.loop.run_forever()
+
+
+class Host:
+    """An open workspace: `port` for front ends, and the settings in force (None when there are none to read)."""
+
+    def __init__(
+        self,
+        root: Path,
+        port: Port,
+        loaded: "LoadedSettings | None",
+        close: Callable[[], None],
+    ) -> None:
+        self.root = root
+        self.port = port
+        self.loaded = loaded
+        self._close = close
+
+    @property
+    def settings(self) -> "Settings | None":
+        return self.loaded.settings if self.loaded else None
+
+    def close(self) -> None:
+        """Cancel what runs, wait until its end is committed, release everything; safe to call twice."""
+        close, self._close = self._close, _nothing
+        close()
+
+    def __enter__(self) -> "Host":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def open_host(options: HostOptions) -> Host:
+    """Open the workspace around `options.workspace`.
+
+    Read-only hosts create nothing and answer queries alone. Others own the workspace until they are closed.
+    Raises ConfigError, WorkspaceError and StorageError before anything has begun.
+    """
+    from fluzo.workspace.identity import resolve_root
+
+    root = resolve_root(options.workspace)
+    return _open_reader(root) if options.read_only else _open_owner(root, options)
+
+
+def load_settings(root: Path, options: HostOptions) -> "LoadedSettings":
+    """The settings in force for an invocation. Raises ConfigError (`configuration_required` without a file)."""
+    from fluzo.storage.settings_file import load
+
+    flags = dict(_assignment(text) for text in options.sets)
+    return load(options.config or root / FILE_NAME, flags)
+
+
+def _open_reader(root: "Root") -> Host:
+    from fluzo.runtime.application import Application
+    from fluzo.runtime.feed import Feed
+    from fluzo.runtime.queries import Queries
+    from fluzo.storage.journal import Journal
+    from fluzo.workspace.identity import is_owned
+
+    thread = RuntimeThread()
+    try:
+        journal = thread.call(
+            Journal.open(root.path / DRIVE_NAME, new_id=new_id, now=utc_now, read_only=True)
+        )
+        queries = Queries(journal, lambda: is_owned(root), lambda _task_id: ())
+        port = Application(thread.loop, journal, Feed(), queries, None)
+    except BaseException:
+        thread.close()
+        raise
+
+    def close() -> None:
+        thread.call(journal.close())
+        thread.close()
+
+    return Host(root.path, port, None, close)
+
+
+def _open_owner(root: "Root", options: HostOptions) -> Host:
+    from fluzo.workspace.git import check_store
+    from fluzo.workspace.identity import acquire
+
+    loaded = load_settings(root.path, options)
+    check_store(root, root.path / DRIVE_NAME)
+    ownership = acquire(root, {"since": utc_now()})
+    thread = RuntimeThread()
+    try:
+        journal, port, quiesce = thread.call(_start(thread.loop, root, loaded))
+    except BaseException:
+        thread.close()
+        ownership.release()
+        raise
+
+    def close() -> None:
+        thread.call(_stop(journal, quiesce))
+        thread.close()
+        ownership.release()
+
+    return Host(root.path, port, loaded, close)
+
+
+async def _start(
+    loop: asyncio.AbstractEventLoop, root: "Root", loaded: "LoadedSettings"
+) -> "tuple[Journal, Port, Callable[[], Coroutine[Any, Any, None]]]":
+    from fluzo.runtime import recovery
+    from fluzo.runtime.application import Application
+    from fluzo.runtime.feed import Feed
+    from fluzo.runtime.queries import Queries
+    from fluzo.runtime.tasks import Tasks
+    from fluzo.storage.journal import Journal
+
+    journal = await Journal.open(root.path / DRIVE_NAME, new_id=new_id, now=utc_now)
+    try:
+        await recovery.reopen(journal, utc_now)
+        feed = Feed()
+        tasks = Tasks(_services(root, loaded, journal, feed))
+    except BaseException:
+        await journal.close()
+        raise
+    queries = Queries(journal, lambda: True, tasks.pending)
+    return journal, Application(loop, journal, feed, queries, tasks), tasks.quiesce
+
+
+async def _stop(journal: "Journal", quiesce: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    try:
+        await quiesce()
+    finally:
+        await journal.close()
+
+
+def _services(root: "Root", loaded: "LoadedSettings", journal: "Journal", feed: Any) -> "Services":
+    from fluzo.context.sources import RootInstructions, WorkspaceFacts, instructions
+    from fluzo.core.settings import consent_fingerprints, main_model
+    from fluzo.policy.engine import PolicyRules, RulePolicy
+    from fluzo.runtime.agent import NativeAgent
+    from fluzo.runtime.router import FixedRouter
+    from fluzo.runtime.services import Services
+    from fluzo.storage import consent
+    from fluzo.tools.registry import Registry, build_tools
+    from fluzo.tools.shared import SeenFiles, ToolLimits
+
+    settings = loaded.settings
+    model_id, model = main_model(settings)
+    defaults = _defaults(settings, model)
+    redact = make_redactor(_secrets(settings))
+
+    def require_consent() -> None:
+        missing = consent.missing(root.identity, consent_fingerprints(settings, root.identity))
+        if missing:
+            raise ConfigError(
+                f"this workspace's settings need your consent first: {', '.join(missing)}",
+                code="consent_required",
+                hint="See what they cover and agree: fluzo config trust",
+                detail={"missing": missing},
+            )
+
+    def make_tools() -> Registry:
+        limits = ToolLimits(
+            context_bytes=settings.context.tool_context_max_bytes,
+            capture_bytes=settings.context.tool_capture_max_bytes,
+            shell_timeout_seconds=settings.harness.shell_timeout_seconds,
+        )
+        return Registry(build_tools(SeenFiles(), limits, defaults.shell_env, str(root.path)))
+
+    return Services(
+        storage=journal,
+        feed=feed,
+        project_id=journal.project_id,
+        root=root,
+        open_workspace=_workspace_opener(root, settings),
+        make_tools=make_tools,
+        gateway=_gateway(settings, redact),
+        policy=RulePolicy(PolicyRules(edit=settings.policy.edit, shell=settings.policy.shell)),
+        agent=NativeAgent(),
+        router=FixedRouter(settings.agent.runtime, model_id),
+        instructions=instructions(),
+        context=lambda facts: (WorkspaceFacts(**facts), RootInstructions()),
+        defaults=defaults,
+        require_consent=require_consent,
+        redact=redact,
+        new_id=new_id,
+        new_trace_id=lambda: secrets.token_hex(16),
+        now=utc_now,
+        clock=time.monotonic,
+    )
+
+
+def _defaults(settings: "Settings", model: "ChatModel") -> "TaskDefaults":
+    from fluzo.core.records import Limits
+    from fluzo.runtime.services import TaskDefaults
+
+    harness, shell = settings.harness, settings.tools.shell
+    limits = Limits(
+        max_turns=harness.max_turns,
+        max_tool_calls=harness.max_tool_calls,
+        max_active_seconds=harness.max_active_seconds,
+        max_total_tokens=harness.max_total_tokens,
+        max_cost_microunits=harness.max_cost_microunits,
+    )
+    return TaskDefaults(
+        limits=limits,
+        verification=settings.verification.commands,
+        shell_env=tuple(sorted(shell.env.items())),
+        standing_grants=tuple(grant.model_dump() for grant in settings.policy.grants),
+        max_output_tokens=model.max_output_tokens,
+        config={"model": model.model, "agent": settings.agent.runtime, "harness": harness.model_dump()},
+    )
+
+
+def _gateway(settings: "Settings", redact: Redactor) -> Any:
+    raise NotImplementedError
+
+
+def _secrets(settings: "Settings") -> list[str]:
+    """Values that must never be stored or shown: what the model entries' environment references hold now."""
+    names = {entry.api_key_env for entry in settings.models.values() if entry.api_key_env}
+    return [value for name in sorted(names) if (value := os.environ.get(name))]
+
+
+def _assignment(text: str) -> tuple[str, str]:
+    key, _, value = text.partition("=")
+    return key, value
+
+
+def new_id(prefix: str) -> str:
+    """A short opaque id such as `t_8f2c31d0a9`; unique in practice, checked by the store."""
+    return f"{prefix}_{secrets.token_hex(5)}"
+
+
+def utc_now() -> str:
+    return datetime.now(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
+
+
+def _nothing() -> None:
+    return None
