@@ -1,0 +1,201 @@
+"""Which workspace this is, and who may write in it: the resolved Git root and its one owner.
+
+Invariant: at most one owner per workspace on this host and user, decided by the kernel's flock(2) on a file that is
+never unlinked. The record in it names the owner for people; a PID in a file never decides anything.
+"""
+
+import contextlib
+import fcntl
+import hashlib
+import json
+import os
+import stat
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from fluzo.core.errors import WorkspaceError
+from fluzo.workspace import gitrun
+
+
+@dataclass(frozen=True, slots=True)
+class Root:
+    """A Git working tree: its resolved root, its identity as `<st_dev>:<st_ino>:<path>`, its Git directory."""
+
+    path: Path
+    identity: str
+    git_dir: Path
+
+    @property
+    def common_dir(self) -> Path:
+        """Where configuration, objects and `info/exclude` are: another place only in a linked worktree."""
+        try:
+            text = os.fsdecode((self.git_dir / "commondir").read_bytes()).rstrip("\n")
+        except OSError:
+            return self.git_dir
+        return Path(os.path.normpath(self.git_dir / text))
+
+
+def workspace_identity(root: Path) -> str:
+    """`<st_dev>:<st_ino>:<path>` of a directory; raises WorkspaceError when it is not there."""
+    try:
+        found = root.stat()
+    except OSError as exc:
+        raise _unusable(f"{root} cannot be opened: {exc.strerror}", "Choose another directory with --workspace.") from exc
+    return f"{found.st_dev}:{found.st_ino}:{root}"
+
+
+def resolve_root(start: Path, environ: Mapping[str, str] = os.environ) -> Root:
+    """The working tree that contains `start`; runs one Git process and nothing the repository configures.
+
+    Raises WorkspaceError `workspace_unusable` with the next step: no Git, no repository, a bare one, a directory
+    that is gone or cannot be read, a repository that belongs to someone else.
+    """
+    try:
+        start = start.resolve(strict=True)
+        os.stat(start / ".")
+    except OSError as exc:
+        raise _unusable(
+            f"the directory {start} cannot be opened: {exc.strerror}", "Change into a directory that exists."
+        ) from exc
+    answer = gitrun.locate(start, environ)
+    if answer.bare or not answer.inside:
+        what = "is a bare Git repository" if answer.bare else "is outside the working tree of its Git repository"
+        raise _unusable(f"{start} {what}; there are no files to work on", "Run Fluzo in a clone with a working tree.")
+    path = Path(os.path.normpath(start / answer.up))
+    return Root(path, workspace_identity(path), answer.git_dir)
+
+
+def _unusable(message: str, hint: str) -> WorkspaceError:
+    return WorkspaceError(message, code="workspace_unusable", hint=hint)
+
+
+# --- ownership ------------------------------------------------------------------------------------------------
+
+
+class Ownership:
+    """The lock of one workspace, held by an open descriptor until `release` or the end of this process."""
+
+    def __init__(self, fd: int) -> None:
+        self._fd = fd
+
+    def release(self) -> None:
+        """Give the workspace up; a second call does nothing. Call it only when no owned process can write."""
+        if self._fd >= 0:
+            fd, self._fd = self._fd, -1
+            os.ftruncate(fd, 0)
+            os.close(fd)
+
+
+def acquire(root: Root, owner: Mapping[str, str], environ: Mapping[str, str] = os.environ) -> Ownership:
+    """Become the one writer of a workspace. `owner`, with a `task_id` if there is one, is shown to whoever comes second.
+
+    Raises WorkspaceError: `workspace_owned` with the owner's record in `detail`, `workspace_unusable` when there is
+    no private place for the lock.
+    """
+    try:
+        path = _lock_path(root, environ)
+        fd = _lock(path)
+    except OSError as exc:
+        raise _no_lock(exc) from exc
+    if fd is None:
+        raise _owned(root, path)
+    record = {
+        **owner,
+        "pid": str(os.getpid()),
+        "started": _start_time(os.getpid()),
+        "since": datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z"),
+        "workspace": str(root.path),
+    }
+    os.ftruncate(fd, 0)
+    os.pwrite(fd, json.dumps(record).encode("ascii"), 0)
+    return Ownership(fd)
+
+
+def is_owned(root: Root, environ: Mapping[str, str] = os.environ) -> bool:
+    """Whether some process, this one included, owns the workspace right now. Creates nothing that stays locked."""
+    try:
+        fd = _lock(_lock_path(root, environ))
+    except OSError as exc:
+        raise _no_lock(exc) from exc
+    if fd is None:
+        return True
+    os.close(fd)
+    return False
+
+
+def _lock_path(root: Root, environ: Mapping[str, str]) -> Path:
+    return _private_directory(environ) / (hashlib.sha256(os.fsencode(root.identity)).hexdigest() + ".lock")
+
+
+def _no_lock(exc: OSError) -> WorkspaceError:
+    return _unusable(
+        f"the workspace lock cannot be created: {exc.strerror}: {exc.filename}",
+        "Make that directory writable, or set XDG_STATE_HOME to one that is.",
+    )
+
+
+def _lock(path: Path) -> int | None:
+    while True:
+        # O_NOFOLLOW: a link planted in a shared fallback directory must not make us truncate its target.
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(fd)
+            return None
+        except OSError:
+            os.close(fd)
+            raise
+        # Someone may have removed or replaced the file between open and flock; then this lock excludes nobody.
+        with contextlib.suppress(FileNotFoundError):
+            if os.path.samestat(os.fstat(fd), os.stat(path, follow_symlinks=False)):
+                return fd
+        os.close(fd)
+
+
+def _owned(root: Root, path: Path) -> WorkspaceError:
+    try:
+        record = json.loads(path.read_bytes())
+    except (OSError, ValueError):
+        record = {}  # The owner is between taking the lock and writing its record, or is giving it up.
+    if not isinstance(record, dict):
+        record = {}
+    task = str(record.get("task_id", ""))
+    pid, since = (str(record.get(key, "unknown")) for key in ("pid", "since"))
+    who = f"by task {task} (process {pid}" if task else f"by another Fluzo (process {pid}"
+    return WorkspaceError(
+        f"{root.path} is already being worked on {who}, since {since})",
+        code="workspace_owned",
+        hint=f"Wait for it to end, or run: fluzo tasks {f'cancel {task}' if task else 'list'}",
+        detail={"owner": record},
+    )
+
+
+def _private_directory(environ: Mapping[str, str]) -> Path:
+    state, home = environ.get("XDG_STATE_HOME", ""), environ.get("HOME", "")
+    runtime = environ.get("XDG_RUNTIME_DIR", "")
+    if state.startswith("/"):  # The XDG specification says to ignore a relative one.
+        base = Path(state) / "fluzo"
+    elif home.startswith("/"):
+        base = Path(home) / ".local/state/fluzo"
+    elif runtime.startswith("/"):
+        base = Path(runtime) / "fluzo"
+    else:
+        base = Path(f"/tmp/fluzo-{os.getuid()}")
+    base.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    for directory in (base, base / "owners"):
+        with contextlib.suppress(FileExistsError):
+            directory.mkdir(mode=0o700)
+        found = directory.stat(follow_symlinks=False)
+        if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid():
+            raise NotADirectoryError(20, "not a directory of this user", str(directory))
+        if found.st_mode & 0o077:
+            directory.chmod(0o700)
+    return base / "owners"
+
+
+def _start_time(pid: int) -> str:
+    """Start time in clock ticks since boot (proc(5), field 22): tells a process from a later one with its PID."""
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
