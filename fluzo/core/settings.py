@@ -11,11 +11,12 @@ import hashlib
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 from pydantic import ValidationError
 
 from fluzo.core.errors import ConfigError
+from fluzo.core.paths import SETTINGS_NAME
 from fluzo.core.settings_document import settings_document
 from fluzo.core.settings_model import (
     LOCAL_POOL,
@@ -41,9 +42,11 @@ from fluzo.core.settings_registry import (
     plain,
     registry,
     render,
+    section_titles,
     set_value,
     show_key,
     unknown_key,
+    values_of,
 )
 from fluzo.core.settings_rules import (
     SECRET_HELP,
@@ -59,7 +62,6 @@ from fluzo.core.settings_rules import (
 )
 
 __all__ = [
-    "FILE_NAME",
     "LOCAL_POOL",
     "SCHEMA_VERSION",
     "SECRET_HELP",
@@ -94,15 +96,16 @@ __all__ = [
     "plain",
     "registry",
     "render",
+    "section_titles",
     "set_value",
     "settings_document",
     "show_key",
     "unknown_key",
     "url_problem",
     "validate",
+    "values_of",
 ]
 
-FILE_NAME = ".fluzo"
 SCHEMA_VERSION = 1
 
 Source = Literal["default", "file", "flag"]
@@ -167,7 +170,7 @@ def effective_values(settings: Settings, file: Mapping[str, object], flags: Mapp
     in_file = {key for key, _ in flatten(file)}
     by_flag = set(flags)
     found = []
-    for key, value in flatten(cast("Mapping[str, object]", plain(settings))):
+    for key, value in values_of(settings).items():
         source: Source = "flag" if key in by_flag else "file" if key in in_file else "default"
         found.append(Effective(key, value, source))
     return found
@@ -242,7 +245,7 @@ def _without_tags(loc: tuple[str | int, ...], data: Mapping[str, object]) -> Ite
 
 def _refusal(path: tuple[str | int, ...], data: Mapping[str, object]) -> str:
     if is_secret_name(str(path[-1])):
-        return f"{show_key(path)}: secrets do not belong in {FILE_NAME}; {SECRET_HELP}"
+        return f"{show_key(path)}: secrets do not belong in {SETTINGS_NAME}; {SECRET_HELP}"
     return unknown_key(path)
 
 

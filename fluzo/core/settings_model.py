@@ -113,7 +113,7 @@ class ChatModel(ModelEntry):
     provider: Literal["openai_compatible"] = setting(..., "Kind of server behind the entry")
     base_url: str = setting(
         ...,
-        "Address up to and including the version, for example http://127.0.0.1:8080/v1",
+        "Address of an openai_compatible server with its version, for example http://127.0.0.1:8080/v1",
         privacy="private",
         apply="explicit",
     )
@@ -153,7 +153,7 @@ class DecisionModel(ModelEntry):
     provider: Literal["laya_systemone"] = setting(..., "Kind of server behind the entry")
     endpoint: str = setting(
         ...,
-        "Whole address of the decision service, ending in /v1/systemone",
+        "Whole address of a laya_systemone service, ending in /v1/systemone",
         privacy="private",
         apply="explicit",
     )

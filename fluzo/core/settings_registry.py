@@ -204,7 +204,7 @@ def parse_assignment(text: str) -> tuple[str, object]:
 def plain(value: object) -> object:
     """The value as TOML would hold it: dict, list, str, int, float, bool."""
     if isinstance(value, Node):
-        return {name: plain(getattr(value, name)) for name in type(value).model_fields}
+        return {name: plain(getattr(value, name)) for name in ordered_fields(type(value))}
     if isinstance(value, Mapping):
         return {str(name): plain(item) for name, item in value.items()}
     if isinstance(value, list | tuple):
@@ -223,10 +223,17 @@ def flatten(data: Mapping[str, object], prefix: str = "") -> Iterator[tuple[str,
             yield key, value
 
 
+def values_of(settings: Settings) -> dict[str, object]:
+    """Every effective value by its concrete key, as plain TOML types, in the order of the tree."""
+    return dict(flatten(cast("Mapping[str, object]", plain(settings))))
+
+
 def render(value: object) -> str:
     """The value in TOML, on one line; characters that are not printable are escaped, so it is safe to show."""
     if isinstance(value, bool):
         return "true" if value else "false"
+    if isinstance(value, float) and value.is_integer() and abs(value) < 1e15:
+        return str(int(value))  # As a person writes it; a setting that is a number takes both.
     if isinstance(value, int | float):
         return repr(value)
     if isinstance(value, str):
@@ -275,6 +282,22 @@ def _is_kind(value: object, kind: Kind) -> bool:
             return isinstance(value, list) and all(isinstance(item, dict) for item in value)
         case _:
             return isinstance(value, dict) and all(isinstance(item, str) for item in value.values())
+
+
+def section_titles() -> dict[str, tuple[str, ...]]:
+    """What each table is for, by its generic key; the two kinds of model entry share one table and have two lines."""
+    found: dict[str, tuple[str, ...]] = {}
+    for key, model in _tables(Settings, ""):
+        found[key] = (*found.get(key, ()), model.title)
+    return found
+
+
+def _tables(model: type[Node], prefix: str) -> Iterator[tuple[str, type[Node]]]:
+    for name in ordered_fields(model):
+        children, step = _children(model.model_fields[name])
+        for child in children:
+            yield f"{prefix}{name}{step}", child
+            yield from _tables(child, f"{prefix}{name}{step}.")
 
 
 # --- derivation from the model ----------------------------------------------------------------------------------

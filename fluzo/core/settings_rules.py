@@ -89,12 +89,15 @@ SECRET_HELP = (
 
 def is_loopback(host: str) -> bool:
     """True for this machine's own addresses, by name or number; nothing is resolved."""
-    if host == "localhost" or host.endswith(".localhost"):  # RFC 6761, section 6.3
+    name = host.rstrip(".").lower()
+    if name == "localhost" or name.endswith(".localhost"):  # RFC 6761, section 6.3
         return True
     try:
-        return ipaddress.ip_address(host).is_loopback
+        address = ipaddress.ip_address(name)
     except ValueError:
         return False
+    mapped = getattr(address, "ipv4_mapped", None)
+    return address.is_loopback or (mapped is not None and mapped.is_loopback)
 
 
 def url_problem(url: str, *, insecure_allowed: bool) -> str:
