@@ -35,7 +35,7 @@ def _unquoted(value: object) -> object:
 
 def _number(value: object) -> object:
     if isinstance(value, bool):
-        raise ValueError("a number is needed")
+        raise ValueError("a number")
     return value
 
 
@@ -218,12 +218,10 @@ def parse_arguments(text: str) -> dict[str, object]:
     half a command can be another command.
     """
     try:
-        value = json.loads(text, strict=False, object_pairs_hook=_unique, parse_constant=_no_constant)
+        value = _load(text)
         if isinstance(value, str):
-            value = json.loads(value, strict=False, object_pairs_hook=_unique, parse_constant=_no_constant)
+            value = _load(value)
     except (ValueError, RecursionError) as exc:
-        if not text.strip():
-            return {}
         why = f"{exc.msg} at character {exc.pos}" if isinstance(exc, json.JSONDecodeError) else str(exc)
         raise ToolError(
             f"the arguments are not one JSON object ({one_line(why)}); nothing was run, send the whole call again",
@@ -234,6 +232,13 @@ def parse_arguments(text: str) -> dict[str, object]:
     if not isinstance(value, dict):
         raise ToolError("the arguments must be one JSON object; nothing was run", code="tool_arguments")
     return value
+
+
+def _load(text: str) -> object:
+    if not text.strip():
+        return None
+    # Raw line ends inside a string are tolerated: they leave no doubt about what was meant.
+    return json.loads(text, strict=False, object_pairs_hook=_unique, parse_constant=_no_constant)
 
 
 def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
