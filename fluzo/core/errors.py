@@ -131,6 +131,7 @@ EXIT_STATUS_BY_CODE: dict[str, int] = {
     "not_found": 2,
     "configuration_required": 3,
     "configuration_invalid": 3,
+    "configuration_conflict": 3,
     "consent_required": 3,
     "permission_required": 4,
     "input_required": 4,
