@@ -1,0 +1,228 @@
+"""Local admission to model servers: who may have a request in flight, per model and per pool, in this process.
+
+One actor on the runtime's event loop holds every counter, so a request gets its model slot and its pool slot
+together or waits for both. Waiting is bounded, first come first served, and ends at a deadline.
+
+A slot is freed on evidence, never by leaving a scope: the server ended or refused the request, or closed the
+connection itself. When this side gave up (timeout, cancel, an oversized reply), the server may still be working;
+the reservation is then uncertain and keeps its slots until `reset`. A new process starts with all slots free.
+Processes never coordinate (PRD 43.3).
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+from fluzo.core.errors import CapacityError, ConfigError
+from fluzo.core.records import Purpose
+
+State = Literal["reserved", "dispatched", "uncertain"]
+
+
+@dataclass(frozen=True, slots=True)
+class PoolLimits:
+    """Ceilings of one capacity pool; the defaults are those of PRD 43.3."""
+
+    max_in_flight: int = 1
+    queue_capacity: int = 8
+    queue_timeout_seconds: float = 30
+
+
+@dataclass(frozen=True, slots=True)
+class Reservation:
+    """Every slot one request holds, taken and given back together. `model` is the capacity identity."""
+
+    id: int
+    model: str
+    pool: str
+    purpose: Purpose
+    queue_seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class SlotUse:
+    """Slots of one model or pool at one moment; `occupied` includes the uncertain ones."""
+
+    kind: Literal["model", "pool"]
+    name: str
+    limit: int
+    occupied: int
+    uncertain: int
+    queued: int
+
+
+@dataclass(slots=True)
+class _Waiter:
+    model: str
+    pool: str
+    purpose: Purpose
+    since: float
+    granted: "asyncio.Future[Reservation]" = field(repr=False)
+
+
+class Admission:
+    """`models` maps capacity identities to their ceilings. Use it from one event loop only."""
+
+    def __init__(self, models: Mapping[str, int], pools: Mapping[str, PoolLimits]) -> None:
+        self._models = dict(models)
+        self._pools = dict(pools)
+        self._queues: dict[str, deque[_Waiter]] = {name: deque() for name in pools}
+        self._held: dict[int, tuple[Reservation, State]] = {}
+        self._next_id = 1
+
+    async def reserve(self, model: str, pool: str, purpose: Purpose, wait_seconds: float) -> Reservation:
+        """A slot of the model and of its pool. `wait_seconds` shortens the pool's own queue deadline.
+
+        Raises CapacityError: `capacity_full` when the queue is full or only uncertain requests stand in the way,
+        `capacity_timeout` at the deadline.
+        """
+        if model not in self._models or pool not in self._pools:
+            raise ConfigError(f"The capacity pool {pool} or the model {model} has no limits.")
+        loop = asyncio.get_running_loop()
+        queue, limits = self._queues[pool], self._pools[pool]
+        if not queue and self._free(model, pool):
+            return self._grant(model, pool, purpose, 0.0)
+        if self._stuck(model, pool):
+            raise self._stuck_error(model, pool)
+        if len(queue) >= limits.queue_capacity:
+            raise CapacityError(
+                f"Capacity pool {pool} is full: {self._count('pool', pool)} in flight, {len(queue)} waiting.",
+                hint=f"Wait for other tasks, or raise capacity_pools.{pool}.queue_capacity.",
+                detail={"pool": pool, "model": model},
+            )
+        waiter = _Waiter(model, pool, purpose, loop.time(), loop.create_future())
+        queue.append(waiter)
+        self._pump(pool)  # An earlier waiter may be held up by its own model only.
+        return await self._wait(waiter, max(0.0, min(limits.queue_timeout_seconds, wait_seconds)))
+
+    async def _wait(self, waiter: _Waiter, seconds: float) -> Reservation:
+        try:
+            async with asyncio.timeout(seconds):
+                return await waiter.granted
+        except TimeoutError:
+            raise CapacityError(
+                f"No slot of capacity pool {waiter.pool} became free within {seconds:g} seconds.",
+                code="capacity_timeout",
+                hint=f"Wait for other tasks, or raise capacity_pools.{waiter.pool}.max_in_flight if the server "
+                "can take more.",
+                detail={"pool": waiter.pool, "model": waiter.model, "queue_seconds": seconds},
+            ) from None
+        finally:
+            self._leave(waiter)
+
+    def _leave(self, waiter: _Waiter) -> None:
+        """Take a waiter out. One that was granted a slot but never got to use it gives the slot back."""
+        queue = self._queues[waiter.pool]
+        if waiter in queue:
+            queue.remove(waiter)
+            self._pump(waiter.pool)
+
+    def dispatch(self, slot: Reservation) -> None:
+        """The request goes out now; from here on only evidence frees the slot."""
+        self._become(slot, "dispatched")
+
+    def confirm(self, slot: Reservation) -> None:
+        """The server is done with the request, well or badly."""
+        self._release(slot)
+
+    def cancel(self, slot: Reservation) -> None:
+        """Give back a slot whose request never went out."""
+        self._release(slot)
+
+    def uncertain(self, slot: Reservation) -> None:
+        """This side gave up on a request that went out: the slots stay occupied until `reset`."""
+        self._become(slot, "uncertain")
+        for waiter in list(self._queues[slot.pool]):
+            if self._stuck(waiter.model, waiter.pool) and not waiter.granted.done():
+                waiter.granted.set_exception(self._stuck_error(waiter.model, waiter.pool))
+
+    def reset(self) -> int:
+        """Free every uncertain slot; only a user decides this. Returns how many there were."""
+        slots = [slot for slot, state in self._held.values() if state == "uncertain"]
+        for slot in slots:
+            self._release(slot)
+        return len(slots)
+
+    def snapshot(self) -> tuple[SlotUse, ...]:
+        """All models and pools with their slots, for people and diagnostics."""
+        waiting = [waiter for queue in self._queues.values() for waiter in queue]
+        models = [
+            SlotUse(
+                "model",
+                name,
+                limit,
+                self._count("model", name),
+                self._count("model", name, "uncertain"),
+                sum(waiter.model == name for waiter in waiting),
+            )
+            for name, limit in self._models.items()
+        ]
+        pools = [
+            SlotUse(
+                "pool",
+                name,
+                limits.max_in_flight,
+                self._count("pool", name),
+                self._count("pool", name, "uncertain"),
+                len(self._queues[name]),
+            )
+            for name, limits in self._pools.items()
+        ]
+        return (*models, *pools)
+
+    def _count(self, kind: Literal["model", "pool"], name: str, state: State | None = None) -> int:
+        return sum(
+            (slot.model if kind == "model" else slot.pool) == name and state in (None, held)
+            for slot, held in self._held.values()
+        )
+
+    def _free(self, model: str, pool: str) -> bool:
+        return (
+            self._count("model", model) < self._models[model]
+            and self._count("pool", pool) < self._pools[pool].max_in_flight
+        )
+
+    def _stuck(self, model: str, pool: str) -> bool:
+        """Whether only a user's reset can free a slot: waiting would be in vain."""
+        return (
+            self._count("model", model, "uncertain") >= self._models[model]
+            or self._count("pool", pool, "uncertain") >= self._pools[pool].max_in_flight
+        )
+
+    def _stuck_error(self, model: str, pool: str) -> CapacityError:
+        return CapacityError(
+            f"Every slot of {model} in capacity pool {pool} belongs to a request that was given up on; "
+            "the server may still be working on it.",
+            hint="When the server is idle again, reset the slots, or run the task from a new fluzo process.",
+            detail={"pool": pool, "model": model, "uncertain": self._count("pool", pool, "uncertain")},
+        )
+
+    def _grant(self, model: str, pool: str, purpose: Purpose, queue_seconds: float) -> Reservation:
+        slot = Reservation(self._next_id, model, pool, purpose, queue_seconds)
+        self._next_id += 1
+        self._held[slot.id] = (slot, "reserved")
+        return slot
+
+    def _become(self, slot: Reservation, state: State) -> None:
+        if slot.id in self._held:
+            self._held[slot.id] = (slot, state)
+
+    def _release(self, slot: Reservation) -> None:
+        if self._held.pop(slot.id, None) is not None:
+            for pool in self._queues:  # A capacity identity may be shared by entries of several pools.
+                self._pump(pool)
+
+    def _pump(self, pool: str) -> None:
+        """Grant what is possible, in order. Only a wait for its own model lets a later request pass."""
+        queue = self._queues[pool]
+        for waiter in list(queue):
+            if waiter.granted.done():
+                continue
+            if self._count("pool", pool) >= self._pools[pool].max_in_flight:
+                return
+            if self._free(waiter.model, pool):
+                queue.remove(waiter)
+                seconds = waiter.granted.get_loop().time() - waiter.since
+                waiter.granted.set_result(self._grant(waiter.model, pool, waiter.purpose, seconds))
