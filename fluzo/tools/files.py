@@ -148,7 +148,7 @@ class MoveFile:
             raise ToolError(f"{shown_name(source)} does not exist", code="no_such_file")
         self.seen.check(source, version)
         if not (await backend.file_version(target)).absent:
-            raise ToolError(f"{shown_name(target)} exists; move_file replaces nothing", code="target_exists")
+            raise ToolError(f"{shown_name(target)} exists; move_file replaces nothing", code="file_exists")
         summary = f"{shown_name(source)} -> {shown_name(target)}"
         return Operation(
             "move_file",
