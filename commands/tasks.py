@@ -1,0 +1,138 @@
+"""`fluzo tasks`: what was asked for in this workspace and how it ended. It only reads."""
+
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any
+
+import typer
+
+from fluzo.core.port import TaskDetail, TaskList
+from fluzo.core.redact import printable
+
+from .opening import open_to_look
+from .output import LimitOption, PlainOutputOption, check_form, emit_json, emit_lines, table, text_of
+from .presenter import check_line, outcome_text, summary_lines
+
+_TITLE_CHARACTERS = 72
+
+_EPILOG = """\b
+Examples:
+  fluzo tasks list
+  fluzo tasks show last
+"""
+
+app = typer.Typer(
+    help="List tasks and show one in full. Nothing runs.",
+    epilog=_EPILOG,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    no_args_is_help=True,
+)
+
+
+@app.command("list", epilog="\b\nExample:\n  fluzo tasks list --limit 10\n")
+def list_tasks(
+    ctx: typer.Context,
+    *,
+    limit: LimitOption = 20,
+    before: Annotated[
+        str, typer.Option("--before", metavar="ID", help="Only tasks older than this one, for the next page.")
+    ] = "",
+    output: PlainOutputOption = "text",
+) -> None:
+    """List tasks, the newest first."""
+    form = check_form(output)
+    with open_to_look(ctx) as host:
+        before_id = host.port.query(TaskDetail(before)).result().data["task"]["id"] if before else ""
+        tasks = host.port.query(TaskList(limit, before_id)).result().data["tasks"]
+    if form == "json":
+        emit_json({"schema_version": 1, "type": "tasks", "tasks": tasks})
+    elif not tasks:
+        emit_lines(["No tasks are recorded in this workspace." if not before else "There are no older tasks."])
+    else:
+        emit_lines(table([_row(task) for task in tasks]))
+        if len(tasks) == limit:
+            emit_lines([f"older ones: fluzo tasks list --before {tasks[-1]['id']}"])
+
+
+@app.command("show", epilog="\b\nExample:\n  fluzo tasks show t_8f2c --output json\n")
+def show_task(
+    ctx: typer.Context,
+    task: Annotated[str, typer.Argument(metavar="TASK", help="A task id, the beginning of one, or last.")],
+    *,
+    output: PlainOutputOption = "text",
+) -> None:
+    """Show one task: request, operations, checks, changes, result."""
+    form = check_form(output)
+    with open_to_look(ctx) as host:
+        detail = host.port.query(TaskDetail(task)).result().data
+    if form == "json":
+        emit_json({"schema_version": 1, "type": "task", **detail})
+    else:
+        emit_lines(detail_lines(detail))
+
+
+def _row(task: Mapping[str, Any]) -> list[str]:
+    state = f"{task['state']} [{task['reason']}]" if task.get("reason") else str(task["state"])
+    when = str(task["created_at"])[:16].replace("T", " ")
+    title = " ".join(str(task["text"]).split())
+    short = title if len(title) <= _TITLE_CHARACTERS else f"{title[: _TITLE_CHARACTERS - 3]}..."
+    return [str(task["id"]), when, state, short]
+
+
+def detail_lines(detail: Mapping[str, Any]) -> Iterator[str]:
+    """Everything about one task that a person looks for, in the order in which they look."""
+    task: Mapping[str, Any] = detail["task"]
+    state = f"{task['state']}  [{task['reason']}]" if task.get("reason") else str(task["state"])
+    yield f"task {text_of(task, 'id')}   session {text_of(task, 'session_id')}   {state}"
+    yield f"asked {text_of(task, 'created_at')}, last change {text_of(task, 'updated_at')} (UTC)"
+    yield from _block("request", str(task["text"]))
+    yield from _operations(detail.get("operations") or ())
+    yield from _pending(detail.get("pending") or ())
+    result: Mapping[str, Any] = task.get("result") or {}
+    checks = (result.get("verification") or {}).get("commands") or ()
+    if checks:
+        yield ""
+        current = bool((result.get("verification") or {}).get("current"))
+        yield from (check_line(check, current=current).text() for check in checks)
+    yield from _block("answer", str(task.get("final_message") or ""))
+    yield from _block("changes", str(result.get("diff") or ""))
+    if result:
+        yield ""
+        yield from summary_lines(result)[:-1]
+    yield ""
+    for attempt in detail.get("attempts") or ():
+        yield f"attempt {text_of(attempt, 'id')}   trace {text_of(attempt, 'trace_id')}   {text_of(attempt, 'state')}"
+    yield f"timeline: fluzo replay {text_of(task, 'id')}"
+
+
+def _operations(operations: Any) -> Iterator[str]:
+    shown = [item for item in operations if item["action"] != "infer"]
+    if not shown:
+        return
+    yield ""
+    yield from table([_operation_row(item) for item in shown])
+
+
+def _operation_row(item: Mapping[str, Any]) -> list[str]:
+    if item["state"] == "unknown":
+        outcome = "OUTCOME UNKNOWN; it is not run again"
+    elif item["state"] == "known_result":
+        outcome = outcome_text(item["result"]) or ("done" if item["ok"] else str(item["code"]))
+    else:
+        outcome = f"{item['state']} [{item['code']}]" if item.get("code") else str(item["state"])
+    by = f"by {item['authorized_by']}" if item.get("authorized_by") else ""
+    return [f"turn {item['turn']}", str(item["tool"]), str(item["summary"]), outcome, by]
+
+
+def _pending(pending: Any) -> Iterator[str]:
+    for item in pending:
+        what = item.get("question") or f"{item.get('tool', '')} {item.get('summary', '')}"
+        yield f"? waits for you: {printable(str(what), keep_newlines=False)}"
+
+
+def _block(title: str, text: str) -> Iterator[str]:
+    if text.strip():
+        yield ""
+        yield title
+        yield from (f"  {line}" for line in printable(text).rstrip("\n").split("\n"))
