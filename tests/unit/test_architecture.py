@@ -32,7 +32,7 @@ MAY_IMPORT = {
 """The longest matching prefix decides. `fluzo` itself (its version) and relative siblings are open to everyone."""
 
 OWNERS = {
-    "httpx": ("fluzo.models.chat", "fluzo.models.discovery", "fluzo.models.gateway"),
+    "httpx": ("fluzo.models.transport", "fluzo.models.discovery", "fluzo.models.gateway"),
     "opentelemetry": ("fluzo.observe.*",),
     "peewee": ("fluzo.storage.*",),
     "prompt_toolkit": ("fluzo.screens.*",),
