@@ -7,7 +7,7 @@ completed or guessed; a refusal names what was wrong and what the tool takes.
 import json
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, NoReturn
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
@@ -238,7 +238,7 @@ def _load(text: str) -> object:
     if not text.strip():
         return None
     # Raw line ends inside a string are tolerated: they leave no doubt about what was meant.
-    return json.loads(text, strict=False, object_pairs_hook=_unique, parse_constant=_no_constant)
+    return json.loads(text, strict=False, object_pairs_hook=_unique)
 
 
 def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
@@ -246,10 +246,6 @@ def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
     if len(found) != len(pairs):
         raise ValueError("a key occurs twice")
     return found
-
-
-def _no_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is not JSON")
 
 
 def _complaint(name: str, error: ValidationError) -> str:

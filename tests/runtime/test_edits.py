@@ -121,11 +121,11 @@ def test_a_file_that_changes_between_approval_and_effect_is_refused(root, bench)
     file = put(root, "a.py", b"x = 1\n")
     edit = {"path": "a.py", "old_text": "1", "new_text": "2"}
     operation = bench.describe("edit_file", **edit)
-    change_within_the_same_second(file, b"x =1 \n")
+    change_within_the_same_second(file, b"x = 9\n")
     with pytest.raises(FluzoError) as caught:
         bench.execute(operation, **edit)
     assert caught.value.code == "stale_file"
-    assert file.read_bytes() == b"x =1 \n"
+    assert file.read_bytes() == b"x = 9\n"
 
 
 def test_a_new_file_that_appears_meanwhile_is_not_replaced(root, bench):
