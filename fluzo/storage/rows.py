@@ -1,0 +1,351 @@
+"""Records as rows: which column holds which field, and how a value crosses.
+
+A model lists its columns in the order of the record's fields, so that a row read back is the record's
+arguments. The tables themselves are made by the migrations, which never change; these models may. What
+SQLite cannot hold never reaches it: lone surrogates in text become visible escapes, and inside JSON they
+stay what they were, because JSON is written in ASCII.
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, fields
+from enum import StrEnum
+from operator import attrgetter
+from typing import Any
+
+from peewee import AutoField, BooleanField, IntegerField, Model, TextField
+
+from fluzo.core.events import SCHEMA_VERSION, Event, Payload, Scope, payload_from_json
+from fluzo.core.records import (
+    Artifact,
+    Attempt,
+    AttemptState,
+    Consumption,
+    Grant,
+    Limits,
+    Message,
+    OperationRecord,
+    OperationState,
+    Record,
+    Session,
+    StoredMessage,
+    Task,
+    TaskState,
+    ToolCall,
+)
+
+# --- fields ---------------------------------------------------------------------------------------------------
+
+
+# One encoder for all rows: json.dumps would build one a call. ASCII, so that any Python text survives.
+_encode = json.JSONEncoder(ensure_ascii=True, separators=(",", ":"), default=str).encode
+
+
+def scrub(text: str) -> str:
+    """The same text in valid Unicode: a lone surrogate (an undecodable byte, half a pair) becomes `\\udXXX`."""
+    return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+class Words(TextField):
+    def db_value(self, value: Any) -> Any:
+        return scrub(value)
+
+
+class Reference(TextField):
+    """The id of another record; an empty one is NULL, because a foreign key must name a row or nothing."""
+
+    def db_value(self, value: Any) -> Any:
+        return value or None
+
+    def python_value(self, value: Any) -> Any:
+        return value or ""
+
+
+class Choice(TextField):
+    def __init__(self, kind: type[StrEnum]) -> None:
+        super().__init__()
+        self.kind = kind
+
+    def db_value(self, value: Any) -> Any:
+        return value.value
+
+    def python_value(self, value: Any) -> Any:
+        return self.kind(value)
+
+
+class Json(TextField):
+    def db_value(self, value: Any) -> Any:
+        return _encode(value)
+
+    def python_value(self, value: Any) -> Any:
+        return json.loads(value)
+
+
+class Nested(Json):
+    """A record inside a record."""
+
+    def __init__(self, kind: type[Any]) -> None:
+        super().__init__()
+        self.kind = kind
+
+    def db_value(self, value: Any) -> Any:
+        return _encode(asdict(value))
+
+    def python_value(self, value: Any) -> Any:
+        return self.kind(**json.loads(value))
+
+
+class Vectors(Json):
+    """A tuple of argument vectors."""
+
+    def python_value(self, value: Any) -> Any:
+        return tuple(tuple(vector) for vector in json.loads(value))
+
+
+class Calls(Json):
+    def db_value(self, value: Any) -> Any:
+        return _encode([{key: scrub(text) for key, text in asdict(call).items()} for call in value])
+
+    def python_value(self, value: Any) -> Any:
+        return tuple(ToolCall(**call) for call in json.loads(value))
+
+
+# --- tables ---------------------------------------------------------------------------------------------------
+
+
+class SessionRow(Model):
+    row = AutoField()
+    id = TextField()
+    project_id = TextField()
+    title = Words()
+    created_at = TextField()
+    updated_at = TextField()
+    yolo = BooleanField()
+
+    class Meta:
+        table_name = "sessions"
+
+
+class TaskRow(Model):
+    row = AutoField()
+    id = TextField()
+    session_id = TextField()
+    request_id = Words()
+    text = Words()
+    state = Choice(TaskState)
+    reason = Words()
+    created_at = TextField()
+    updated_at = TextField()
+    workspace_root = Words()
+    workspace_identity = Words()
+    limits = Nested(Limits)
+    verification = Vectors()
+    verification_waived = BooleanField()
+    consumption = Nested(Consumption)
+    final_message = Words()
+    result = Json()
+
+    class Meta:
+        table_name = "tasks"
+
+
+class AttemptRow(Model):
+    row = AutoField()
+    id = TextField()
+    task_id = TextField()
+    trace_id = TextField()
+    number = IntegerField()
+    state = Choice(AttemptState)
+    started_at = TextField()
+    ended_at = TextField()
+    reason = Words()
+    previous_id = Reference()
+    config = Json()
+    baseline = Json()
+
+    class Meta:
+        table_name = "attempts"
+
+
+class OperationRow(Model):
+    row = AutoField()
+    id = TextField()
+    task_id = TextField()
+    attempt_id = Reference()
+    turn = IntegerField()
+    call_id = Words()
+    tool = Words()
+    action = TextField()
+    effect = TextField()
+    summary = Words()
+    scope = Json()
+    fingerprint = TextField()
+    state = Choice(OperationState)
+    requested_at = TextField()
+    ended_at = TextField()
+    authorized_by = TextField()
+    grant_id = Reference()
+    ok = BooleanField(null=True)
+    code = TextField()
+    result = Json()
+    artifact_id = Reference()
+
+    class Meta:
+        table_name = "operations"
+
+
+class GrantRow(Model):
+    row = AutoField()
+    id = TextField()
+    kind = TextField()
+    issuer = TextField()
+    task_id = Reference()
+    fingerprint = TextField()
+    scope = Json()
+    granted_at = TextField()
+    consumed_at = TextField()
+    revoked_at = TextField()
+    expired_at = TextField()
+
+    class Meta:
+        table_name = "permission_grants"
+
+
+class MessageRow(Model):
+    row = AutoField()
+    id = TextField()
+    session_id = TextField()
+    task_id = Reference()
+    attempt_id = Reference()
+    turn = IntegerField()
+    position = IntegerField()
+    created_at = TextField()
+    role = TextField()
+    text = Words()
+    reasoning = Words()
+    tool_calls = Calls()
+    tool_call_id = Words()
+    incomplete = BooleanField()
+
+    class Meta:
+        table_name = "messages"
+
+
+class ArtifactRow(Model):
+    row = AutoField()
+    id = TextField()
+    task_id = Reference()
+    kind = TextField()
+    size_bytes = IntegerField()
+    digest = TextField()
+    created_at = TextField()
+    truncated = BooleanField()
+
+    class Meta:
+        table_name = "artifacts"
+
+
+class EventRow(Model):
+    seq = AutoField()
+    at = TextField()
+    type = TextField()
+    schema_version = IntegerField()
+    session_id = Reference()
+    task_id = Reference()
+    attempt_id = Reference()
+    operation_id = Reference()
+    trace_id = TextField()
+    causation_id = TextField()
+    data = Json()
+
+    class Meta:
+        table_name = "events"
+
+
+# --- crossing -------------------------------------------------------------------------------------------------
+
+_MESSAGE_FIELDS = tuple(f.name for f in fields(Message))
+
+
+_FIXED = frozenset(
+    {"id", "project_id", "session_id", "task_id", "attempt_id", "request_id", "number", "position", "previous_id"}
+)
+"""What says which record this is and where it belongs. It is written once, which also spares most indexes."""
+
+
+class Table:
+    """How one record type and its table meet.
+
+    `upsert` inserts a record or brings its row up to date, all but _FIXED; a row keeps its place in the order.
+    """
+
+    def __init__(self, model: type[Model], nested: Sequence[str] = ()) -> None:
+        self.model = model
+        self.columns: tuple[Any, ...] = tuple(f for f in model._meta.sorted_fields if f.name != "row")
+        names = [field.name for field in self.columns]
+        self._values = attrgetter(*(f"message.{name}" if name in nested else name for name in names))
+        plain = (TextField, IntegerField, BooleanField)
+        self._converted = [(n, f.db_value) for n, f in enumerate(self.columns) if type(f) not in plain]
+        updates = ", ".join(f"{name} = excluded.{name}" for name in names if name not in _FIXED)
+        self.upsert = (
+            f"INSERT INTO {model._meta.table_name} ({', '.join(names)}) VALUES ({', '.join('?' * len(names))})"
+            f" ON CONFLICT (id) DO UPDATE SET {updates}"
+        )
+
+    def to_row(self, record: Record) -> list[Any]:
+        values = list(self._values(record))
+        for position, convert in self._converted:
+            values[position] = convert(values[position])
+        return values
+
+
+TABLES: dict[type[Any], Table] = {
+    Session: Table(SessionRow),
+    Task: Table(TaskRow),
+    Attempt: Table(AttemptRow),
+    OperationRecord: Table(OperationRow),
+    Grant: Table(GrantRow),
+    StoredMessage: Table(MessageRow, _MESSAGE_FIELDS),
+    Artifact: Table(ArtifactRow),
+}
+
+
+def from_row(record_type: type[Any], row: Sequence[Any]) -> Any:
+    """The record of one row whose values the model's fields have already converted."""
+    if record_type is not StoredMessage:
+        return record_type(*row)
+    own = len(row) - len(_MESSAGE_FIELDS)
+    return record_type(*row[:own], Message(*row[own:]))
+
+
+EVENT_SQL = (
+    "INSERT INTO events (at, type, schema_version, session_id, task_id, attempt_id, operation_id, trace_id,"
+    " causation_id, data) VALUES (?, ?, ?, ?, ?, ?, ?, ?, '', ?)"
+)
+
+
+def event_id(seq: int) -> str:
+    """An event's id says its number: unique in its store without a second index."""
+    return f"e_{seq}"
+
+
+def event_row(at: str, scope: Scope, payload: Payload) -> tuple[Any, ...]:
+    """Parameters of EVENT_SQL; the number is the table's."""
+    kind = type(payload)
+    return (
+        at,
+        kind.__name__,
+        SCHEMA_VERSION,
+        scope.session_id or None,
+        scope.task_id or None,
+        scope.attempt_id or None,
+        scope.operation_id or None,
+        scope.trace_id,
+        _encode({f.name: getattr(payload, f.name) for f in fields(kind)}),
+    )
+
+
+def event_from_row(row: Sequence[Any]) -> Event:
+    seq, at, kind, version, session_id, task_id, attempt_id, operation_id, trace_id, causation_id, data = row
+    scope = Scope(session_id, task_id, attempt_id, operation_id, trace_id)
+    return Event(seq, event_id(seq), at, scope, payload_from_json(kind, data), causation_id, version)
