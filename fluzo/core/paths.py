@@ -14,7 +14,9 @@ STORE_NAME = ".fluzodrive"
 PROTECTED_NAMES = frozenset({".git", SETTINGS_NAME, STORE_NAME})
 
 # Characters a case-folding file system may ignore in a name (ext4 casefold, HFS+): `.g\u200cit` opens `.git` there.
-_IGNORABLE = re.compile("[\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff]")
+_IGNORABLE = re.compile(
+    "[\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff]"
+)
 
 _SECRET_NAME = re.compile(
     r"""

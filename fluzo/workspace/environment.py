@@ -10,21 +10,21 @@ from collections.abc import Mapping, Sequence
 
 DEFAULT_PATH = "/usr/local/bin:/usr/bin:/bin"
 
-INHERITED = frozenset(
-    """
-    HOME USER LOGNAME SHELL LANG LANGUAGE TZ TMPDIR
-    XDG_CACHE_HOME XDG_CONFIG_HOME XDG_DATA_HOME
-    CARGO_HOME CARGO_TARGET_DIR RUSTUP_HOME RUSTUP_TOOLCHAIN
-    GOPATH GOROOT GOBIN GOCACHE GOMODCACHE GOTOOLCHAIN
-    JAVA_HOME MAVEN_HOME M2_HOME GRADLE_HOME GRADLE_USER_HOME ANDROID_HOME ANDROID_SDK_ROOT
-    VIRTUAL_ENV CONDA_PREFIX CONDA_DEFAULT_ENV PYENV_ROOT PYENV_VERSION UV_CACHE_DIR PIP_CACHE_DIR
-    NVM_DIR NVM_BIN VOLTA_HOME FNM_DIR PNPM_HOME BUN_INSTALL DENO_DIR
-    RBENV_ROOT GEM_HOME GEM_PATH BUNDLE_PATH DOTNET_ROOT GHCUP_INSTALL_BASE_PREFIX COMPOSER_HOME
-    CC CXX AR PKG_CONFIG_PATH CMAKE_PREFIX_PATH
-    SSL_CERT_FILE SSL_CERT_DIR NIX_SSL_CERT_FILE NIX_PATH
-    """.split()
+INHERITED = re.compile(
+    r"""
+    HOME | USER | LOGNAME | SHELL | LANG | LANGUAGE | LC_[A-Z]+ | TZ | TMPDIR | XDG_(?:CACHE|CONFIG|DATA)_HOME
+  | CARGO_HOME | CARGO_TARGET_DIR | RUSTUP_HOME | RUSTUP_TOOLCHAIN
+  | GOPATH | GOROOT | GOBIN | GOCACHE | GOMODCACHE | GOTOOLCHAIN
+  | JAVA_HOME | MAVEN_HOME | M2_HOME | GRADLE_HOME | GRADLE_USER_HOME | ANDROID_HOME | ANDROID_SDK_ROOT
+  | VIRTUAL_ENV | CONDA_PREFIX | CONDA_DEFAULT_ENV | PYENV_ROOT | PYENV_VERSION | UV_CACHE_DIR | PIP_CACHE_DIR
+  | NVM_DIR | NVM_BIN | VOLTA_HOME | FNM_DIR | PNPM_HOME | BUN_INSTALL | DENO_DIR
+  | RBENV_ROOT | GEM_HOME | GEM_PATH | BUNDLE_PATH | DOTNET_ROOT | COMPOSER_HOME
+  | CC | CXX | AR | PKG_CONFIG_PATH | CMAKE_PREFIX_PATH
+  | SSL_CERT_FILE | SSL_CERT_DIR | NIX_SSL_CERT_FILE | NIX_PATH
+    """,
+    re.VERBOSE,
 )
-"""Names passed on when the parent has them; `LC_*` as well. Proxies are not: their URLs carry passwords."""
+"""Names passed on when the parent has them. Proxies are not among them: their URLs carry passwords."""
 
 FIXED: Mapping[str, str] = {
     "TERM": "dumb",
@@ -64,7 +64,7 @@ def child_env(base: Mapping[str, str], extra: Mapping[str, str], inherit: Sequen
     `inherit` adds names of `base` that the user listed, a secret among them if the user wants that; loader and
     startup overrides are left out all the same. `extra` is what the user wrote out and approved: it wins.
     """
-    wanted = {name for name in base if name in INHERITED or name.startswith("LC_")}
+    wanted = {name for name in base if INHERITED.fullmatch(name)}
     wanted.update(name for name in inherit if name in base and not _NEVER.fullmatch(name))
     env = {name: base[name] for name in sorted(wanted)}
     if not any(env.get(name) for name in ("LC_ALL", "LC_CTYPE", "LANG")):

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from fluzo.core.contracts import FileContent
 from fluzo.core.errors import ToolError
 from fluzo.core.records import ABSENT, FileVersion
-from fluzo.workspace.jail import Handle, Jail, encode, refused, reopen, require_regular
+from fluzo.workspace.jail import Handle, Jail, refused, reopen, require_regular
 from fluzo.workspace.syscalls import rename_exchange, rename_noreplace
 
 MAX_FILE_BYTES = 64 * 1024 * 1024
@@ -354,14 +354,3 @@ def _disk_errors(path: str) -> Iterator[None]:
     except OSError as exc:
         message, code = _DISK_MESSAGES.get(exc.errno or 0, (exc.strerror or str(exc), "tool_failed"))
         raise ToolError(f"{path} was not changed: {message}", code=code) from exc
-
-
-def link_text(jail: Jail, path: str) -> bytes | None:
-    """Where a link points, None when it is not a link; for versions of links, which are never followed for that."""
-    with jail.open(path, follow=False) as handle:
-        if not stat.S_ISLNK(handle.stat.st_mode):
-            return None
-        return os.readlink(b"", dir_fd=handle.fd)
-
-
-__all__ = ["MAX_FILE_BYTES", "delete", "encode", "link_text", "move", "read", "version", "write"]

@@ -64,7 +64,9 @@ def prefix(environ: Mapping[str, str], overrides: Sequence[str] = ()) -> list[st
     """The start of every Git command line. Raises WorkspaceError when Git is not installed."""
     git = shutil.which("git", path=clean_path(environ.get("PATH", "")))
     if git is None:
-        raise unusable("Git is not installed, or not in PATH", "Install Git 2.30 or newer, for example: apt install git")
+        raise unusable(
+            "Git is not installed, or not in PATH", "Install Git 2.30 or newer, for example: apt install git"
+        )
     settings = [word for override in (*_OVERRIDES, *overrides) for word in ("-c", override)]
     return [git, "--no-pager", "--no-optional-locks", *settings]
 

@@ -42,7 +42,9 @@ def workspace_identity(root: Path) -> str:
     try:
         found = root.stat()
     except OSError as exc:
-        raise _unusable(f"{root} cannot be opened: {exc.strerror}", "Choose another directory with --workspace.") from exc
+        raise _unusable(
+            f"{root} cannot be opened: {exc.strerror}", "Choose another directory with --workspace."
+        ) from exc
     return f"{found.st_dev}:{found.st_ino}:{root}"
 
 
@@ -54,7 +56,7 @@ def resolve_root(start: Path, environ: Mapping[str, str] = os.environ) -> Root:
     """
     try:
         start = start.resolve(strict=True)
-        os.stat(start / ".")
+        (start / ".").stat()
     except OSError as exc:
         raise _unusable(
             f"the directory {start} cannot be opened: {exc.strerror}", "Change into a directory that exists."
@@ -89,7 +91,7 @@ class Ownership:
 
 
 def acquire(root: Root, owner: Mapping[str, str], environ: Mapping[str, str] = os.environ) -> Ownership:
-    """Become the one writer of a workspace. `owner`, with a `task_id` if there is one, is shown to whoever comes second.
+    """Become the one writer of a workspace; `owner`, with a `task_id` if there is one, is shown to who comes second.
 
     Raises WorkspaceError: `workspace_owned` with the owner's record in `detail`, `workspace_unusable` when there is
     no private place for the lock.
@@ -150,7 +152,7 @@ def _lock(path: Path) -> int | None:
             raise
         # Someone may have removed or replaced the file between open and flock; then this lock excludes nobody.
         with contextlib.suppress(FileNotFoundError):
-            if os.path.samestat(os.fstat(fd), os.stat(path, follow_symlinks=False)):
+            if os.path.samestat(os.fstat(fd), path.stat(follow_symlinks=False)):
                 return fd
         os.close(fd)
 

@@ -1,4 +1,4 @@
-"""The workspace jail: root-relative handles, so that no file operation reaches beyond the root or into what is protected.
+"""The workspace jail: root-relative handles, so that no file operation leaves the root or reaches what is protected.
 
 Invariant: a descriptor handed out here was resolved by openat2(2) beneath the root descriptor, is of the wanted kind,
 and is neither beneath nor the same object as `.git`, `.fluzo`, `.fluzodrive` or a file named at construction. Links
@@ -134,14 +134,11 @@ class Jail:
 
     @contextlib.contextmanager
     def open_directory(self, path: str) -> Iterator[Handle]:
-        """A handle of a directory. Raises ToolError when it is missing or something else."""
-        try:
-            with self.open(path) as handle:
-                if not stat.S_ISDIR(handle.stat.st_mode):
-                    raise ToolError(f"{path} is not a directory", code="not_directory")
-                yield handle
-        except FileNotFoundError as exc:
-            raise ToolError(f"there is no directory {path}", code="no_such_file") from exc
+        """A handle of a directory. Raises FileNotFoundError when it is missing, ToolError when it is something else."""
+        with self.open(path) as handle:
+            if not stat.S_ISDIR(handle.stat.st_mode):
+                raise ToolError(f"{path} is not a directory", code="not_directory")
+            yield handle
 
     @contextlib.contextmanager
     def open_parent(self, path: str) -> Iterator[tuple[int, bytes]]:
@@ -154,9 +151,7 @@ class Jail:
         parent, _, last = name.rpartition("/")
         if last in (".", ".."):
             raise ToolError(f"{path} does not name a file", code="tool_arguments")
-        with self.open(parent or ".") as handle:
-            if not stat.S_ISDIR(handle.stat.st_mode):
-                raise ToolError(f"{parent} is not a directory", code="not_directory")
+        with self.open_directory(parent or ".") as handle:
             self._check_name(last if handle.real == "." else f"{handle.real}/{last}", path)
             yield handle.fd, encode(last)
 
@@ -183,7 +178,7 @@ class Jail:
         parent = self.normalize(path).rpartition("/")[0]
         while parent:
             try:
-                with self.open_directory_or_missing(parent):
+                with self.open_directory(parent):
                     break
             except FileNotFoundError:
                 missing.append(parent)
@@ -193,13 +188,6 @@ class Jail:
                 os.mkdir(name, dir_fd=fd)
                 created.append(directory)
         return created
-
-    @contextlib.contextmanager
-    def open_directory_or_missing(self, path: str) -> Iterator[Handle]:
-        with self.open(path) as handle:
-            if not stat.S_ISDIR(handle.stat.st_mode):
-                raise ToolError(f"{path} is not a directory", code="not_directory")
-            yield handle
 
     # --- resolution -------------------------------------------------------------------------------------------
 
@@ -217,8 +205,8 @@ class Jail:
 
     def _real(self, fd: int, name: str) -> str:
         try:
-            root = os.readlink(f"/proc/self/fd/{self._fd}".encode())
-            found = os.readlink(f"/proc/self/fd/{fd}".encode())
+            root = _opened_path(self._fd)
+            found = _opened_path(fd)
         except OSError as exc:
             raise refused(name, "cannot be confined without /proc") from exc
         if found == root:
@@ -239,6 +227,10 @@ class Jail:
         inside = any(real == path or real.startswith(path + "/") for path in self._guarded_paths)
         if inside or is_protected_path(real):
             raise _protected(name)
+
+
+def _opened_path(fd: int) -> bytes:
+    return os.fsencode(Path(f"/proc/self/fd/{fd}").readlink())
 
 
 def reopen(fd: int, path: str) -> int:

@@ -1,0 +1,99 @@
+"""Unified diffs of two versions of a file, for people and models. Pure; lines end at LF and nowhere else."""
+
+import difflib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+MAX_COMPARED_LINES = 20_000
+"""Between the first and last difference; beyond that the whole stretch is shown as replaced, which is quick."""
+CONTEXT_LINES = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    text: str
+    lines_added: int
+    lines_removed: int
+
+
+def is_binary(data: bytes) -> bool:
+    return b"\0" in data[:8000]  # The length Git looks at.
+
+
+def compare(path: str, before: bytes | None, after: bytes | None, modes: tuple[str, str] = ("", "")) -> Difference:
+    """The difference in Git's form; None stands for no file, `modes` are octal. Undecodable bytes become surrogates."""
+    head = [f"diff --git a/{path} b/{path}\n"]
+    if before is None:
+        head.append(f"new file mode {modes[1] or '100644'}\n")
+    elif after is None:
+        head.append(f"deleted file mode {modes[0] or '100644'}\n")
+    elif modes[0] != modes[1]:
+        head += [f"old mode {modes[0]}\n", f"new mode {modes[1]}\n"]
+    if before == after or not (before or after):
+        return Difference("".join(head), 0, 0)
+    if is_binary(before or b"") or is_binary(after or b""):
+        return Difference("".join([*head, f"Binary file {path} differs\n"]), 0, 0)
+    head += [f"--- {'/dev/null' if before is None else 'a/' + path}\n"]
+    head += [f"+++ {'/dev/null' if after is None else 'b/' + path}\n"]
+    body = list(_hunks(_lines(before or b""), _lines(after or b"")))
+    added = sum(line.startswith("+") for line in body)
+    removed = sum(line.startswith("-") for line in body)
+    return Difference("".join(head + body), added, removed)
+
+
+def _lines(data: bytes) -> list[str]:
+    lines = data.decode("utf-8", "surrogateescape").split("\n")
+    last = lines.pop()
+    whole = [line + "\n" for line in lines]
+    return [*whole, last] if last else whole
+
+
+Opcode = tuple[Literal["replace", "delete", "insert", "equal"], int, int, int, int]
+
+
+class _Matcher(difflib.SequenceMatcher[str]):
+    """A matcher that is told what is equal at both ends: most edits are small, most files are not."""
+
+    def __init__(self, before: list[str], after: list[str]) -> None:
+        shortest = min(len(before), len(after))
+        self._start = next((i for i in range(shortest) if before[i] != after[i]), shortest)
+        room = shortest - self._start
+        self._end = next((i for i in range(room) if before[-1 - i] != after[-1 - i]), room)
+        self._sizes = (len(before), len(after))
+        super().__init__(
+            None, before[self._start : len(before) - self._end], after[self._start : len(after) - self._end]
+        )
+
+    def get_opcodes(self) -> list[Opcode]:
+        start, (old, new) = self._start, self._sizes
+        codes: list[Opcode] = [("equal", 0, start, 0, start)] if start else []
+        if max(old, new) - start - self._end > MAX_COMPARED_LINES:
+            codes.append(("replace", start, old - self._end, start, new - self._end))
+        else:
+            codes += [(t, i + start, j + start, k + start, m + start) for t, i, j, k, m in super().get_opcodes()]
+        if self._end:
+            codes.append(("equal", old - self._end, old, new - self._end, new))
+        return codes
+
+
+def _hunks(before: list[str], after: list[str]) -> Iterator[str]:
+    for group in _Matcher(before, after).get_grouped_opcodes(CONTEXT_LINES):
+        first, last = group[0], group[-1]
+        yield f"@@ -{_range(first[1], last[2])} +{_range(first[3], last[4])} @@\n"
+        for tag, old_start, old_end, new_start, new_end in group:
+            if tag == "equal":
+                yield from (_marked(" ", line) for line in before[old_start:old_end])
+            else:
+                yield from (_marked("-", line) for line in before[old_start:old_end])
+                yield from (_marked("+", line) for line in after[new_start:new_end])
+
+
+def _marked(mark: str, line: str) -> str:
+    return mark + line if line.endswith("\n") else f"{mark}{line}\n\\ No newline at end of file\n"
+
+
+def _range(start: int, end: int) -> str:
+    length = end - start
+    begin = start + 1 if length else start
+    return str(begin) if length == 1 else f"{begin},{length}"

@@ -1,0 +1,115 @@
+"""The execution backend on this machine: files through the jail, processes in owned groups, Git hardened.
+
+Files and Git block, so they run in a small pool of threads; processes are watched by the event loop. The jail
+confines the file tools. A process that was approved runs with the user's own rights, anywhere.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import TypeVar
+
+from fluzo.core.contracts import FileContent, GitRequest, Listing, ProcessRequest, SearchResult
+from fluzo.core.errors import ToolError
+from fluzo.core.records import FileVersion, ProcessResult
+from fluzo.workspace import discovery, files
+from fluzo.workspace.environment import clean_path
+from fluzo.workspace.git import Git
+from fluzo.workspace.identity import Root
+from fluzo.workspace.jail import Jail
+from fluzo.workspace.processes import Processes
+
+T = TypeVar("T")
+
+WORKERS = 4
+GIT_TIMEOUT_SECONDS = 60.0
+GIT_CAPTURE_BYTES = 2 * 1024 * 1024
+
+
+class LocalBackend:
+    """`fluzo.core.contracts.ExecutionBackend` for one task. `stop` ends it, then `close` frees what it holds.
+
+    `env` is the whole base environment of children, as `child_env` builds it. When `cancel` is set, a running
+    process is ended and its result says so; none is started afterwards.
+    """
+
+    def __init__(
+        self,
+        root: Root,
+        *,
+        protected: Iterable[Path] = (),
+        env: Mapping[str, str],
+        grace_seconds: float,
+        cancel: asyncio.Event,
+    ) -> None:
+        self.jail = Jail(root, protected)
+        self.repository = Git(root)
+        self._env = dict(env)
+        self._cancel = cancel
+        self._pool = ThreadPoolExecutor(WORKERS, "fluzo-files")
+        self._processes = Processes(grace_seconds, self._pool)
+
+    async def _blocking(self, work: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._pool, work)
+
+    async def read_file(self, path: str, max_bytes: int) -> FileContent:
+        return await self._blocking(lambda: files.read(self.jail, path, max_bytes))
+
+    async def file_version(self, path: str) -> FileVersion:
+        return await self._blocking(lambda: files.version(self.jail, path))
+
+    async def write_file(self, path: str, data: bytes, expected: FileVersion) -> FileVersion:
+        return await self._blocking(lambda: files.write(self.jail, path, data, expected))
+
+    async def delete_file(self, path: str, expected: FileVersion) -> None:
+        await self._blocking(lambda: files.delete(self.jail, path, expected))
+
+    async def move_file(self, source: str, target: str, expected: FileVersion) -> FileVersion:
+        return await self._blocking(lambda: files.move(self.jail, source, target, expected))
+
+    async def list_files(self, path: str, max_entries: int, depth: int) -> Listing:
+        return await self._blocking(lambda: discovery.list_files(self.repository, self.jail, path, max_entries, depth))
+
+    async def search(self, pattern: str, path: str, *, regex: bool, glob: str, max_hits: int) -> SearchResult:
+        return await self._blocking(
+            lambda: discovery.search(
+                self.repository, self.jail, pattern, path, regex=regex, glob=glob, max_hits=max_hits
+            )
+        )
+
+    async def execute(self, request: ProcessRequest) -> ProcessResult:
+        env = {**self._env, **dict(request.env)}
+        env["PATH"] = clean_path(env.get("PATH", ""))
+        try:
+            with self.jail.open_directory(request.cwd) as handle:
+                return await self._processes.run(
+                    request.argv,
+                    cwd=handle.fd,
+                    env=env,
+                    timeout_seconds=request.timeout_seconds,
+                    capture_bytes=request.capture_bytes,
+                    cancel=self._cancel,
+                )
+        except FileNotFoundError as exc:
+            raise ToolError(f"there is no directory {request.cwd} to run in", code="no_such_file") from exc
+
+    async def git(self, request: GitRequest) -> ProcessResult:
+        argv = await self._blocking(lambda: self.repository.command(request))
+        return await self._processes.run(
+            argv,
+            cwd=self.jail.root.path,
+            env=self.repository.environment(),
+            timeout_seconds=GIT_TIMEOUT_SECONDS,
+            capture_bytes=GIT_CAPTURE_BYTES,
+            cancel=self._cancel,
+        )
+
+    async def stop(self) -> list[int]:
+        """End every process of this task within the grace period; returns the pids that could not be ended."""
+        return await self._processes.stop()
+
+    def close(self) -> None:
+        """Free threads and descriptors, after `stop`. File work under way is finished first."""
+        self._pool.shutdown(wait=True)
+        self.jail.close()
