@@ -17,7 +17,7 @@ from fluzo.core.paths import SETTINGS_NAME, STORE_NAME
 from fluzo.core.settings import Settings, consent_fingerprints
 from fluzo.storage import consent, settings_file
 from fluzo.storage.settings_file import LoadedSettings, SettingsText
-from fluzo.workspace import gitrun, identity
+from fluzo.workspace import gitrun, identity, syscalls
 
 if TYPE_CHECKING:
     from fluzo.models.discovery import DiscoveredModel, ProbeResult
@@ -47,6 +47,22 @@ def workspace_root(selected: Path | None) -> Path:
 def settings_path(root: Path, config: Path | None) -> Path:
     """The settings file of `root`: `--config`, or `.fluzo` in it. It is not resolved itself, for links are refused."""
     return Path.cwd() / config if config is not None else root / SETTINGS_NAME
+
+
+def require_confinement() -> None:
+    """Raise WorkspaceError when this kernel cannot hold file access beneath a directory (openat2, Linux 5.6)."""
+    try:
+        root = os.open("/", os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            os.close(syscalls.openat2(root, b".", os.O_PATH, syscalls.RESOLVE_BENEATH))
+        finally:
+            os.close(root)
+    except OSError as exc:
+        raise WorkspaceError(
+            f"The kernel cannot keep file access inside a workspace: openat2 answers {exc.strerror}.",
+            code="workspace_unusable",
+            hint="Use Linux 5.6 or later; in a container, a runtime whose seccomp profile knows openat2.",
+        ) from exc
 
 
 # --- the file ---------------------------------------------------------------------------------------------------

@@ -1,0 +1,228 @@
+"""`fluzo doctor`: what this machine and this workspace have and lack, and how to repair it.
+
+Local and read-only: no server is contacted unless `--probe` asks for it, and nothing is created or changed.
+"""
+
+import platform
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from fluzo import setup_services as setup
+from fluzo.core.errors import ConfigError, FluzoError
+from fluzo.core.paths import STORE_NAME
+from fluzo.core.port import HistoryUsage
+from fluzo.core.redact import make_redactor, printable
+from fluzo.core.settings import ChatModel, Settings, main_model, render
+from fluzo.host import HostOptions, open_host
+
+from .options import GlobalOptions, global_options
+from .output import PlainOutputOption, check_form, emit_json, emit_lines, pad
+
+Status = Literal["ok", "warn", "fail"]
+
+_OLDEST_PYTHON = (3, 11)
+_GIT_TIMEOUT_SECONDS = 10
+_redact = make_redactor()
+
+_EPILOG = """\b
+Examples:
+  fluzo doctor
+  fluzo doctor --probe
+"""
+
+app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One finding. `hint` says how to repair it, `code` is the error code that a run would end with."""
+
+    name: str
+    status: Status
+    message: str
+    hint: str = ""
+    code: str = ""
+
+
+@app.command(epilog=_EPILOG)
+def doctor(
+    ctx: typer.Context,
+    *,
+    probe: Annotated[
+        bool,
+        typer.Option("--probe", help="Also contact the model server: list its models, and ask for a few tiny replies."),
+    ] = False,
+    output: PlainOutputOption = "text",
+) -> int:
+    """Check this machine and workspace, and say what to repair."""
+    form = check_form(output)
+    checks = list(examine(global_options(ctx), probe=probe))
+    ok = all(check.status != "fail" for check in checks)
+    if form == "json":
+        emit_json({"schema_version": 1, "type": "doctor", "ok": ok, "checks": [asdict(check) for check in checks]})
+    else:
+        emit_lines(line for check in checks for line in check_lines(check))
+    return 0 if ok else 1
+
+
+def check_lines(check: Check) -> list[str]:
+    """The finding for people: status, name, sentence, and the repair on a line of its own."""
+    code = f"  [{check.code}]" if check.code else ""
+    lines = [f"{check.status:<4}  {pad(check.name, 12)}  {printable(check.message, keep_newlines=False)}{code}"]
+    return lines + [f"{'':<20}{printable(line, keep_newlines=False)}" for line in check.hint.split("\n") if line]
+
+
+def examine(options: GlobalOptions, *, probe: bool) -> Iterator[Check]:
+    """Every finding, from the machine to the model; what depends on a failed one is left out."""
+    yield _python()
+    yield _sqlite()
+    yield _git()
+    yield from _guarded("confinement", _confinement)
+    try:
+        root = setup.workspace_root(options.workspace)
+    except (FluzoError, OSError) as exc:
+        yield _failed("workspace", exc)
+        return
+    yield from _guarded("workspace", lambda: _workspace(root))
+    yield _exclude(root)
+    settings = None
+    try:
+        settings = setup.load_settings(setup.settings_path(root, options.config), options.sets).settings
+        yield Check("settings", "ok", f"{setup.settings_path(root, options.config)} is valid")
+    except FluzoError as exc:
+        yield _failed("settings", exc)
+    if settings is not None:
+        yield from _guarded("model", lambda: _model(settings))
+        yield from _guarded("consent", lambda: _consent(settings, root))
+        yield _verification(settings)
+        if probe:
+            yield from _guarded("server", lambda: _server(settings))
+
+
+def _guarded(name: str, examined: "Callable[[], Iterator[Check]]") -> Iterator[Check]:
+    try:
+        yield from examined()
+    except FluzoError as exc:
+        yield _failed(name, exc)
+
+
+def _failed(name: str, exc: Exception) -> Check:
+    if isinstance(exc, FluzoError):
+        return Check(name, "fail", exc.message, exc.hint, exc.code)
+    return Check(name, "fail", f"it cannot be looked at: {type(exc).__name__}")
+
+
+# --- the machine ------------------------------------------------------------------------------------------------
+
+
+def _python() -> Check:
+    version = platform.python_version()
+    if sys.version_info[:2] < _OLDEST_PYTHON:
+        return Check("python", "fail", f"Python {version} is too old", "Install Python 3.11 or later.")
+    return Check("python", "ok", f"Python {version} on {platform.system()} {platform.release()}")
+
+
+def _sqlite() -> Check:
+    return Check("sqlite", "ok", f"SQLite {sqlite3.sqlite_version}")
+
+
+def _git() -> Check:
+    try:
+        done = subprocess.run(
+            ["git", "--version"], capture_output=True, text=True, timeout=_GIT_TIMEOUT_SECONDS, check=True
+        )
+    except (OSError, subprocess.SubprocessError):
+        return Check("git", "fail", "Git does not run", "Install Git; a workspace is a Git repository.")
+    return Check("git", "ok", done.stdout.strip())
+
+
+def _confinement() -> Iterator[Check]:
+    setup.require_confinement()
+    yield Check("confinement", "ok", "the kernel keeps file access inside the workspace (openat2)")
+
+
+# --- the workspace ----------------------------------------------------------------------------------------------
+
+
+def _workspace(root: Path) -> Iterator[Check]:
+    with open_host(HostOptions(root, read_only=True)) as host:
+        yield Check("workspace", "ok", str(host.root))
+        usage = host.port.query(HistoryUsage()).result().data["usage"]
+        if usage.get("events"):
+            yield Check(
+                "store", "ok", f"{usage['sessions']} sessions, {usage['tasks']} tasks, {usage['events']} events"
+            )
+        else:
+            yield Check("store", "ok", "nothing is stored yet")
+
+
+def _exclude(root: Path) -> Check:
+    state = setup.exclude_state(root)
+    match state:
+        case "ignored":
+            return Check("exclude", "ok", f"Git ignores {STORE_NAME}/")
+        case "no_git":
+            return Check("exclude", "fail", "this is not a Git working tree", "Run: git init", "workspace_unusable")
+        case "tracked":
+            hint = f"Run: git rm -r --cached {STORE_NAME}"
+            return Check("exclude", "fail", f"{STORE_NAME}/ is tracked by Git", hint, "storage_unprotected")
+    hint = f"Run: fluzo init, or add /{STORE_NAME}/ to .git/info/exclude"
+    return Check("exclude", "fail", f"Git does not ignore {STORE_NAME}/", hint, "storage_unprotected")
+
+
+# --- the settings -----------------------------------------------------------------------------------------------
+
+
+def _model(settings: Settings) -> Iterator[Check]:
+    name, model = main_model(settings)
+    yield Check("model", "ok", f"{name}: {model.model} at {_redact(model.base_url)}, auth {model.auth}")
+    if model.auth != "none":
+        _endpoint(model).headers()
+        yield Check("credential", "ok", "the key that the model entry refers to is there")
+
+
+def _consent(settings: Settings, root: Path) -> Iterator[Check]:
+    missing = setup.missing_consent(settings, root)
+    if missing:
+        raise ConfigError(
+            f"You have not consented yet to: {', '.join(missing)}.",
+            code="consent_required",
+            hint="See what it covers and agree: fluzo config trust",
+        )
+    yield Check("consent", "ok", "you have consented to these settings in this workspace")
+
+
+def _verification(settings: Settings) -> Check:
+    count = len(settings.verification.commands)
+    if not count:
+        hint = 'Declare them: fluzo config set verification.commands \'[["make", "test"]]\''
+        return Check("checks", "warn", "no checks are declared; results will be unverified", hint)
+    return Check("checks", "ok", f"{count} declared")
+
+
+def _endpoint(model: ChatModel) -> setup.Endpoint:
+    return setup.Endpoint(model.base_url, model.auth, model.api_key_env, model.credential_ref)
+
+
+def _server(settings: Settings) -> Iterator[Check]:
+    name, model = main_model(settings)
+    served = [entry.id for entry in setup.discover(_endpoint(model))]
+    if model.model not in served:
+        hint = f"It lists: {', '.join(served[:10])}"
+        yield Check("server", "warn", f"the server does not list the model {model.model}", hint)
+    else:
+        yield Check("server", "ok", f"the server lists {len(served)} models, {model.model} among them")
+    result = setup.probe(_endpoint(model), model.model)
+    for check in result.checks:
+        yield Check("probe", "ok" if check.accepted else "warn", f"{check.parameter}: {check.detail}")
+    for key, value in result.compat.items():
+        if getattr(model.compat, key) != value:
+            hint = f"Run: fluzo config set models.{name}.compat.{key} {render(value).strip(chr(34))}"
+            yield Check("probe", "warn", f"the server needs another value of {key}", hint)
