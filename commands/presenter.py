@@ -22,7 +22,7 @@ GLYPHS: Mapping[Tone, str] = {"plain": "▸", "good": "✓", "bad": "✗", "ask"
 ASCII_GLYPHS: Mapping[Tone, str] = {"plain": ">", "good": "+", "bad": "x", "ask": "?", "note": "!"}
 
 _VERB_WIDTH = 7
-_SUBJECT_WIDTH = 46
+_SUBJECT_WIDTH = 47
 _VERBS = {"git_read": "git", "execute": "run", "ask": "ask", "plan": "plan"}
 _CHANGES = ("edit", "write", "delete", "move")
 _MINUTE = 60

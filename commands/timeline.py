@@ -46,8 +46,8 @@ class Timeline:
         except (KeyError, TypeError):
             kind = str(record.get("type", "?"))
             return [Moment(str(record.get("at", "")), "unknown", f"a record this version cannot read: {kind}")]
-        self._remember(event)
         told = _tell(event.payload, self._summaries.get(event.scope.operation_id, ""))
+        self._remember(event)
         return [Moment(event.at, *told)] if told else []
 
     def gaps(self, *, live: bool) -> list[str]:
