@@ -4,7 +4,7 @@ import stat
 from pathlib import Path
 
 import pytest
-from support.fake_backend import FakeBackend
+from support.local_bench import local_bench
 from support.tool_bench import ToolBench, is_plain
 
 from fluzo.core.errors import FluzoError
@@ -17,13 +17,13 @@ EDITS = [json.loads(path.read_text()) for path in sorted(CASES.glob("e*.json"))]
 
 @pytest.fixture
 def root(tmp_path):
-    (tmp_path / "work").mkdir()
     return tmp_path / "work"
 
 
 @pytest.fixture
 def bench(root):
-    return ToolBench(FakeBackend(root), root=str(root))
+    with local_bench(root) as bench:
+        yield bench
 
 
 def put(root, name, data):
@@ -82,6 +82,14 @@ def test_a_link_stays_a_link_and_its_target_changes(root, bench):
     bench.call("edit_file", path="link.md", old_text="old", new_text="new")
     assert (root / "link.md").readlink() == Path("real.md")
     assert real.read_bytes() == b"new\n"
+
+
+def test_a_link_that_leaves_the_workspace_is_refused(root, bench, tmp_path):
+    outside = put(tmp_path, "outside.md", b"old\n")
+    (root / "link.md").symlink_to("../outside.md")
+    error = refusal(bench, "edit_file", path="link.md", old_text="old", new_text="new")
+    assert error.code == "path_refused"
+    assert outside.read_bytes() == b"old\n"
 
 
 @pytest.mark.parametrize("mode", [0o755, 0o640])
@@ -241,7 +249,7 @@ def test_binary_files_are_refused_by_every_tool_that_works_on_text(root, bench):
 
 
 def test_a_huge_file_is_refused_for_edits_and_read_from_its_head_only(root, bench):
-    bench = ToolBench(bench.backend, ToolLimits(file_bytes=100_000))
+    bench = ToolBench(bench.backend, ToolLimits(file_bytes=100_000), run=bench.run)
     data = b"line of text\n" * 20_000
     file = put(root, "big.log", data)
     error = refusal(bench, "edit_file", path="big.log", old_text="line of text\n", new_text="")
@@ -249,6 +257,15 @@ def test_a_huge_file_is_refused_for_edits_and_read_from_its_head_only(root, benc
     assert "260000 bytes" in error.message
     assert "only the first 100000 bytes" in bench.call("read_file", path="big.log").text
     assert file.read_bytes() == data
+
+
+def test_a_file_of_200_megabytes_is_refused_with_its_size(root, bench):
+    with (root / "vast.log").open("wb") as file:
+        file.truncate(200_000_000)
+    for tool, args in (("read_file", {}), ("edit_file", {"old_text": "a", "new_text": "b"})):
+        error = refusal(bench, tool, path="vast.log", **args)
+        assert error.code == "file_too_large"
+        assert "200000000 bytes" in error.message
 
 
 def test_line_numbers_are_those_of_grep_and_an_edit_hits_the_third_line(root, bench):

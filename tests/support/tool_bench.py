@@ -2,7 +2,8 @@
 
 import asyncio
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Coroutine, Mapping
+from typing import Any
 
 from fluzo.core.contracts import ExecutionBackend
 from fluzo.core.errors import ToolError
@@ -12,18 +13,27 @@ from fluzo.tools.shared import SeenFiles, ToolLimits
 
 
 class ToolBench:
-    def __init__(self, backend: ExecutionBackend, limits: ToolLimits | None = None, root: str = "") -> None:
+    """`run` drives a coroutine to its end; a backend that is bound to one event loop needs that loop's."""
+
+    def __init__(
+        self,
+        backend: ExecutionBackend,
+        limits: ToolLimits | None = None,
+        root: str = "",
+        run: Callable[[Coroutine[Any, Any, Any]], Any] = asyncio.run,
+    ) -> None:
         self.backend = backend
+        self.run = run
         self.seen = SeenFiles()
         self.registry = Registry(build_tools(self.seen, limits or ToolLimits(), (("FX", "1"),), root))
 
     def describe(self, name: str, **args: object) -> Operation:
         tool, checked = self.registry.prepare(ToolCall("c1", name, json.dumps(args)))
-        return asyncio.run(tool.describe(checked, self.backend))
+        return self.run(tool.describe(checked, self.backend))
 
     def execute(self, operation: Operation, **args: object) -> ToolResult:
         tool, checked = self.registry.prepare(ToolCall("c1", operation.tool, json.dumps(args)))
-        return asyncio.run(tool.execute(checked, operation, self.backend))
+        return self.run(tool.execute(checked, operation, self.backend))
 
     def call(self, name: str, **args: object) -> ToolResult:
         return self.execute(self.describe(name, **args), **args)
