@@ -32,17 +32,18 @@ class Terminal:
 
     def read_line(self) -> str | None:
         """The next whole line without its end, END_OF_INPUT, or None when nothing is there yet. Never waits."""
-        if not select.select([self._fd], [], [], 0)[0]:
-            return None
-        try:
-            data = os.read(self._fd, _READ_BYTES)
-        except OSError:
-            return END_OF_INPUT  # The terminal hung up.
-        if not data:
-            return END_OF_INPUT
-        line, newline, rest = (self._partial + data).partition(b"\n")
+        if b"\n" not in self._partial:
+            if not select.select([self._fd], [], [], 0)[0]:
+                return None
+            try:
+                data = os.read(self._fd, _READ_BYTES)
+            except OSError:
+                return END_OF_INPUT  # The terminal hung up.
+            if not data:
+                return END_OF_INPUT
+            self._partial += data
+        line, newline, rest = self._partial.partition(b"\n")
         if not newline:
-            self._partial = line
             return None
         self._partial = rest
         return line.decode("utf-8", "backslashreplace").rstrip("\r").replace(END_OF_INPUT, "")
