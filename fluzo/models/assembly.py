@@ -61,6 +61,10 @@ class ReplyAssembler:
         """Whether the model has produced anything: text, reasoning, or a piece of a call."""
         return bool(self._chars or self._calls)
 
+    @property
+    def partial_text(self) -> str:
+        return clean(self._splitter.text)
+
     def feed(self, chunk: Mapping[str, object]) -> None:
         """Read one chunk. Raises ProviderError when the reply outgrows its bounds."""
         self._id = self._id or _text(chunk.get("id"))

@@ -45,6 +45,11 @@ class ReplyReader:
         return self._assembler.has_output
 
     @property
+    def partial_text(self) -> str:
+        """The answer text so far."""
+        return self._assembler.partial_text
+
+    @property
     def finished(self) -> bool:
         """The model has finished; only its usage and the end mark may follow."""
         return self.done or bool(self._assembler.finish)

@@ -85,7 +85,9 @@ class Exchange:
         return self._settled or self._reader.settled
 
     async def run(self, client: httpx.AsyncClient, body: bytes, token: str | None) -> ModelReply:
-        """Send the request and read its reply. Raises ProviderError; once there was output, it never says `safe`."""
+        """Send the request and read its reply. Raises ProviderError; after output it is never `safe` to retry and
+        its detail holds the `partial_text`.
+        """
         self._start = asyncio.get_running_loop().time()
         try:
             async with asyncio.timeout(None) as self._scope:
@@ -93,14 +95,19 @@ class Exchange:
                 reply = await self._exchange(client, body, token)
         except TimeoutError as exc:
             if not self._reader.finished:
-                raise self._timeout() from exc
+                raise self._after_output(self._timeout()) from exc
             reply = self._reader.end(clean=True)
         except ProviderError as exc:
-            if self._reader.has_output:
-                exc.retry = "never"
-            raise
+            raise self._after_output(exc) from exc.__cause__
         first = self._first_output_at
         return replace(reply, first_output_seconds=None if first is None else first - self._start)
+
+    def _after_output(self, error: ProviderError) -> ProviderError:
+        """Once there was output nothing is asked again, and what arrived is kept with the error."""
+        if self._reader.has_output:
+            error.retry = "never"
+            error.detail["partial_text"] = self._reader.partial_text
+        return error
 
     async def _exchange(self, client: httpx.AsyncClient, body: bytes, token: str | None) -> ModelReply:
         request = self._request(client, body, token)
