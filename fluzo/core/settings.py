@@ -125,8 +125,10 @@ def check_settings(data: Mapping[str, object]) -> tuple[Settings | None, tuple[P
 
     `data` is what a TOML reader returns, with the values of flags already set in it.
     """
-    version = data.get("schema_version")
-    if isinstance(version, int) and not isinstance(version, bool) and version > SCHEMA_VERSION:
+    version = data.get("schema_version", SCHEMA_VERSION)
+    if type(version) is not int:  # A boolean equals 1 for the reader of the tree.
+        return None, (Problem(("schema_version",), f"schema_version must be {SCHEMA_VERSION}"),)
+    if version > SCHEMA_VERSION:
         newer = f"schema_version is {version}, written for a newer Fluzo; this one reads {SCHEMA_VERSION}; update Fluzo"
         return None, (Problem(("schema_version",), newer),)
     secrets = {problem.path: problem for problem in secret_problems(data)}

@@ -186,7 +186,7 @@ def parse_value(key: str, text: str) -> object:
         return text == "true"
     try:
         value = tomllib.loads(f"value = {text}")["value"] if "\n" not in text else None
-    except tomllib.TOMLDecodeError:
+    except (tomllib.TOMLDecodeError, RecursionError):
         value = None
     if not _is_kind(value, descriptor.kind):
         raise UsageError(f"{shown} takes {_EXAMPLES[descriptor.kind]}.")

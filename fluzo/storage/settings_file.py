@@ -26,6 +26,8 @@ from fluzo.core.settings import Effective, Problem, Settings, check_settings, ef
 MAX_BYTES = 1 << 20
 """A larger file is not a configuration; it is refused before it is parsed."""
 
+_MAX_DEPTH = 16
+
 HINT = "nothing was started. Fix the line, or run: fluzo config edit"
 
 
@@ -108,7 +110,12 @@ def _decode(path: Path, content: bytes) -> str:
 def parse(file: SettingsText) -> dict[str, object]:
     """The raw document. Raises ConfigError with the line of a syntax error."""
     try:
-        return tomllib.loads(file.text)
+        document = tomllib.loads(file.text)
+        if _is_deep(document):
+            raise RecursionError
+        return document
+    except RecursionError as exc:
+        raise ConfigError(f"{_show(file.path)}: the file is nested too deeply to be settings.", hint=HINT) from exc
     except tomllib.TOMLDecodeError as exc:
         message, _, place = str(exc).partition(" (at ")
         line = re.search(r"line (\d+)", place)
@@ -116,6 +123,19 @@ def parse(file: SettingsText) -> dict[str, object]:
         # Of the reader's message only words that quote nothing of the file, which may hold a secret.
         reason = "something is missing" if message.startswith("Expected") else re.sub(r"(['\"]).*\1\s*", "", message)
         raise ConfigError(f"{_show(file.path)}{where}: this is not valid TOML ({reason}).", hint=HINT) from exc
+
+
+def _is_deep(document: object) -> bool:
+    """True for more levels than settings have; everything after this may walk the document by recursion."""
+    level = [document]
+    for _ in range(_MAX_DEPTH):
+        level = [
+            item
+            for value in level
+            if isinstance(value, dict | list)
+            for item in (value.values() if isinstance(value, dict) else value)
+        ]
+    return bool(level)
 
 
 def version_of(content: bytes) -> str:
