@@ -9,23 +9,27 @@ import os
 import secrets
 import threading
 import time
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from fluzo.core.contracts import ContextProvider
 from fluzo.core.errors import ConfigError
 from fluzo.core.port import Port
 from fluzo.core.redact import Redactor, make_redactor
 
 if TYPE_CHECKING:
     from fluzo.core.settings import ChatModel, Settings
+    from fluzo.models.endpoint import ModelEndpoint
+    from fluzo.models.gateway import Gateway
+    from fluzo.runtime.feed import Feed
     from fluzo.runtime.services import Services, TaskDefaults
     from fluzo.storage.journal import Journal
     from fluzo.storage.settings_file import LoadedSettings
-    from fluzo.workspace.identity import Ownership, Root
+    from fluzo.workspace.identity import Root
 
 T = TypeVar("T")
 
@@ -127,9 +131,7 @@ def _open_reader(root: "Root") -> Host:
 
     thread = RuntimeThread()
     try:
-        journal = thread.call(
-            Journal.open(root.path / DRIVE_NAME, new_id=new_id, now=utc_now, read_only=True)
-        )
+        journal = thread.call(Journal.open(root.path / DRIVE_NAME, new_id=new_id, now=utc_now, read_only=True))
         queries = Queries(journal, lambda: is_owned(root), lambda _task_id: ())
         port = Application(thread.loop, journal, Feed(), queries, None)
     except BaseException:
@@ -195,16 +197,18 @@ async def _stop(journal: "Journal", quiesce: Callable[[], Coroutine[Any, Any, No
         await journal.close()
 
 
-def _services(root: "Root", loaded: "LoadedSettings", journal: "Journal", feed: Any) -> "Services":
+def _services(root: "Root", loaded: "LoadedSettings", journal: "Journal", feed: "Feed") -> "Services":
     from fluzo.context.sources import RootInstructions, WorkspaceFacts, instructions
     from fluzo.core.settings import consent_fingerprints, main_model
     from fluzo.policy.engine import PolicyRules, RulePolicy
     from fluzo.runtime.agent import NativeAgent
     from fluzo.runtime.router import FixedRouter
     from fluzo.runtime.services import Services
+    from fluzo.runtime.workspace import TaskWorkspace
     from fluzo.storage import consent
     from fluzo.tools.registry import Registry, build_tools
     from fluzo.tools.shared import SeenFiles, ToolLimits
+    from fluzo.workspace.environment import child_env
 
     settings = loaded.settings
     model_id, model = main_model(settings)
@@ -221,6 +225,22 @@ def _services(root: "Root", loaded: "LoadedSettings", journal: "Journal", feed: 
                 detail={"missing": missing},
             )
 
+    async def open_workspace(cancel: asyncio.Event) -> TaskWorkspace:
+        shell = settings.tools.shell
+        return await TaskWorkspace.open(
+            root,
+            protected=(consent.folder(),),
+            env=child_env(os.environ, shell.env, shell.inherit_env),
+            grace_seconds=shell.termination_grace_seconds,
+            cancel=cancel,
+        )
+
+    def context(workspace: TaskWorkspace, checks: tuple[str, ...]) -> tuple[ContextProvider, ...]:
+        found = workspace.baseline
+        name = settings.project.name or root.path.name
+        facts = WorkspaceFacts(name, found.branch, found.head, tuple(sorted(found.user_changed)), checks)
+        return (facts, RootInstructions())
+
     def make_tools() -> Registry:
         limits = ToolLimits(
             context_bytes=settings.context.tool_context_max_bytes,
@@ -232,16 +252,17 @@ def _services(root: "Root", loaded: "LoadedSettings", journal: "Journal", feed: 
     return Services(
         storage=journal,
         feed=feed,
-        project_id=journal.project_id,
-        root=root,
-        open_workspace=_workspace_opener(root, settings),
+        project_id=journal.project().id,
+        root=str(root.path),
+        workspace_identity=root.identity,
+        open_workspace=open_workspace,
         make_tools=make_tools,
         gateway=_gateway(settings, redact),
         policy=RulePolicy(PolicyRules(edit=settings.policy.edit, shell=settings.policy.shell)),
         agent=NativeAgent(),
         router=FixedRouter(settings.agent.runtime, model_id),
         instructions=instructions(),
-        context=lambda facts: (WorkspaceFacts(**facts), RootInstructions()),
+        context=context,
         defaults=defaults,
         require_consent=require_consent,
         redact=redact,
@@ -274,8 +295,74 @@ def _defaults(settings: "Settings", model: "ChatModel") -> "TaskDefaults":
     )
 
 
-def _gateway(settings: "Settings", redact: Redactor) -> Any:
-    raise NotImplementedError
+def _gateway(settings: "Settings", redact: Redactor) -> "Gateway":
+    from fluzo.core.settings import ChatModel
+    from fluzo.models.admission import Admission, PoolLimits
+    from fluzo.models.gateway import Gateway
+
+    chat = {name: entry for name, entry in settings.models.items() if isinstance(entry, ChatModel)}
+    endpoints = [_endpoint(name, entry) for name, entry in chat.items()]
+    pools = {
+        name: PoolLimits(pool.max_in_flight, pool.queue_capacity, pool.queue_timeout_seconds)
+        for name, pool in settings.capacity_pools.items()
+    }
+    return Gateway(
+        endpoints,
+        {name: _authorize(name, entry) for name, entry in chat.items()},
+        Admission({endpoint.capacity: endpoint.max_in_flight for endpoint in endpoints}, pools),
+        retries=settings.harness.provider_retries,
+        redact=redact,
+    )
+
+
+def _endpoint(name: str, entry: "ChatModel") -> "ModelEndpoint":
+    from fluzo.models.endpoint import ModelEndpoint
+
+    compat = entry.compat
+    parallel = compat.parallel_tool_calls
+    return ModelEndpoint(
+        id=name,
+        base_url=entry.base_url,
+        model=entry.model,
+        max_output_tokens=entry.max_output_tokens,
+        context_window=entry.context_window,
+        connect_timeout_seconds=entry.connect_timeout_seconds,
+        first_output_timeout_seconds=entry.first_output_timeout_seconds,
+        idle_stream_timeout_seconds=entry.idle_stream_timeout_seconds,
+        request_timeout_seconds=entry.request_timeout_seconds,
+        capacity_id=entry.capacity_id,
+        pool=entry.pool,
+        max_in_flight=entry.max_in_flight,
+        stream=compat.stream,
+        usage_in_stream=compat.usage_in_stream,
+        parallel_tool_calls=parallel if isinstance(parallel, str) else str(parallel).lower(),
+        output_limit_parameter=compat.output_limit_parameter,
+        send_reasoning=compat.send_reasoning,
+        text_tool_calls=compat.text_tool_calls,
+        allow_insecure_http=entry.allow_insecure_http,
+    )
+
+
+def _authorize(name: str, entry: "ChatModel") -> Callable[[], str | None]:
+    """Resolves the token of one dispatch; a missing one is an error before anything is sent."""
+
+    def token() -> str | None:
+        if entry.auth == "none":
+            return None
+        if entry.auth == "credential":
+            from fluzo.storage import consent
+
+            return consent.credential(entry.credential_ref, entry.base_url)
+        value = os.environ.get(entry.api_key_env)
+        if not value:
+            raise ConfigError(
+                f"models.{name} takes its key from the environment variable {entry.api_key_env}, which is not set",
+                code="configuration_required",
+                hint=f"Set {entry.api_key_env} and run again.",
+            )
+        return value
+
+    return token
 
 
 def _secrets(settings: "Settings") -> list[str]:

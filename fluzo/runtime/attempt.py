@@ -116,12 +116,16 @@ class AttemptRun:
             _log.exception("attempt %s ended by a defect", self._attempt.id)
             what = f"an internal error ended the task ({type(error).__name__}); nothing of it is lost"
             outcome = AttemptOutcome("failed", "internal_error", what, {})
-        await self._end(outcome, workspace, harness, gate if harness else None)
+        try:
+            await self._end(outcome, workspace, harness, gate if harness else None)
+        finally:
+            if workspace is not None:
+                await workspace.close()
 
     async def _prepare(self, workspace: "TaskWorkspace") -> tuple[LoopHarness, Gate]:
         services, task = self._services, self.task
         route = services.router.route(task)
-        self._attempt = replace(self._attempt, baseline=workspace.baseline(), config=services.defaults.config)
+        self._attempt = replace(self._attempt, baseline=workspace.baseline.to_json(), config=services.defaults.config)
         history = await services.storage.messages(task.session_id)
         providers = services.context(workspace, tuple(shlex.join(argv) for argv in task.verification))
         fragments = [item for provider in providers for item in await provider.collect(workspace.backend)]
@@ -170,7 +174,7 @@ class AttemptRun:
             backend=workspace.backend,
             model_id=model_id,
             workspace=services.workspace_identity,
-            user_changed=workspace.user_changed,
+            user_changed=workspace.baseline.user_changed,
             interactive=self._interactive,
             cancelled=self._cancelled,
             publish_live=services.feed.publish_live,
@@ -184,7 +188,7 @@ class AttemptRun:
         ready = replace(self.task, state=TaskState.READY, updated_at=self._services.now())
         running = replace(ready, state=TaskState.RUNNING)
         waived = (VerificationWaived("user"),) if self.task.verification_waived else ()
-        changed = tuple(sorted(workspace.user_changed))
+        changed = tuple(sorted(workspace.baseline.user_changed))
         await self._recorder.commit(
             self._attempt,
             ready,
@@ -192,7 +196,7 @@ class AttemptRun:
             events=(
                 TaskStateChanged(self.task.state, TaskState.READY),
                 AttemptStarted(self._attempt.number, model, self._attempt.previous_id, self._session.yolo),
-                BaselineCaptured(workspace.head, workspace.branch, changed),
+                BaselineCaptured(workspace.baseline.head, workspace.baseline.branch, changed),
                 ContextAssembled(ledger),
                 *waived,
                 TaskStateChanged(TaskState.READY, TaskState.RUNNING),
@@ -211,7 +215,7 @@ class AttemptRun:
             await self._warn("process_survived", f"processes {pids} could not be confirmed to have ended")
         await self.approvals.expire()
         changes = await workspace.changes() if workspace else results.NO_CHANGES
-        verification = await results.verification_json(harness, workspace)
+        verification = results.verification_json(harness, changes)
         if outcome.state == "completed" and verification["verdict"] == "stale":
             outcome = AttemptOutcome(
                 "failed", "verification_failed", "a file changed after the checks passed; run them again", {}

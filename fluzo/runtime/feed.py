@@ -7,7 +7,6 @@ it is dropped and replaced by one `Lagged`, so that a slow reader can never hold
 import threading
 from collections import deque
 from collections.abc import Callable
-from dataclasses import replace
 
 from fluzo.core.events import Event, LiveUpdate, OperationProgress, TextDelta
 from fluzo.core.port import Lagged, Update
@@ -107,7 +106,7 @@ class QueueSubscription:
             same = (last.turn, last.reasoning) == (update.turn, update.reasoning)
             if not same or last.offset + len(last.text) != update.offset or size > MAX_BYTES // 16:
                 return False
-            joined: LiveUpdate = replace(last, text=last.text + update.text)
+            joined: LiveUpdate = last._replace(text=last.text + update.text)
         elif isinstance(update, OperationProgress) and isinstance(last, OperationProgress):
             if last.operation_id != update.operation_id:
                 return False

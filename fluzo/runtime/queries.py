@@ -106,14 +106,14 @@ class Queries:
         if wanted == "last":
             found = await self._storage.page_tasks(limit=1)
         else:
-            found = await self._storage.tasks_by_prefix(wanted)
+            found = await self._storage.task_by_prefix(wanted)
         return _single(found, "task", wanted)
 
     async def _find_session(self, wanted: str) -> Session:
         if wanted == "last":
             found = await self._storage.page_sessions(limit=1)
         else:
-            found = await self._storage.sessions_by_prefix(wanted)
+            found = await self._storage.session_by_prefix(wanted)
         return _single(found, "session", wanted)
 
 

@@ -6,17 +6,18 @@ from dataclasses import dataclass
 from fluzo.core.contracts import AttemptOutcome
 from fluzo.core.records import Attempt, Task
 from fluzo.runtime.harness import LoopHarness
-from fluzo.runtime.workspace import TaskWorkspace, WorkspaceChanges
+from fluzo.workspace.baseline import Changes
 
 RESULT_SCHEMA_VERSION = 1
 
+NO_CHANGES = Changes((), "", False, False, False, "")
 
-async def verification_json(harness: LoopHarness | None, workspace: TaskWorkspace | None) -> dict[str, object]:
-    """The verdict as it stands now, measured against the revision of the working tree now."""
-    if harness is None or workspace is None:
+
+def verification_json(harness: LoopHarness | None, changes: Changes) -> dict[str, object]:
+    """The verdict as it stands now, against the revision that the changes were taken at."""
+    if harness is None:
         return {"verdict": "not_run", "current": False, "commands": []}
-    revision = await workspace.revision() if harness.verification.revision else ""
-    return harness.verification.to_json(revision)
+    return harness.verification.to_json(changes.revision)
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +25,7 @@ class Facts:
     """What was found out by the end of an attempt."""
 
     message: str
-    changes: WorkspaceChanges
+    changes: Changes
     verification: dict[str, object]
     budget: dict[str, dict[str, object]]
     requests: Sequence[dict[str, object]]
@@ -49,8 +50,8 @@ def build(task: Task, attempt: Attempt, outcome: AttemptOutcome, facts: Facts) -
             {
                 "path": change.path,
                 "status": change.status,
-                "added": change.added,
-                "removed": change.removed,
+                "added": change.lines_added,
+                "removed": change.lines_removed,
                 "preexisting": change.preexisting,
             }
             for change in facts.changes.files

@@ -102,7 +102,7 @@ def _call_problems(call: Json) -> list[str]:
 
 
 def _conversation_problems(messages: Sequence[Json]) -> list[str]:
-    """Each call is answered exactly once and directly; user and assistant take turns (tool messages apart)."""
+    """Each call is answered exactly once and directly; nobody but tools speaks twice in a row."""
     problems: list[str] = []
     seen: set[str] = set()
     waiting: list[str] = []
@@ -116,6 +116,7 @@ def _conversation_problems(messages: Sequence[Json]) -> list[str]:
             else:
                 why = "is answered a second time" if call_id in seen else "was never made"
                 problems.append(f"messages[{number}]: call {call_id!r} {why}")
+            previous = "tool"
             continue
         if waiting:
             problems.append(f"messages[{number}]: call {waiting[0]!r} has no result before it")

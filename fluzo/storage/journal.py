@@ -258,10 +258,7 @@ class Journal:
     async def messages(self, session_id: str) -> tuple[StoredMessage, ...]:
         return await self._read(lambda db: queries.messages(db, session_id))
 
-    async def message_page(
-        self, session_id: str, limit: int, before_position: int | None = None
-    ) -> tuple[StoredMessage, ...]:
-        """The last `limit` messages (before a position), oldest first."""
+    async def message_page(self, session_id: str, *, limit: int, before_position: int = 0) -> tuple[StoredMessage, ...]:
         return await self._read(
             lambda db: queries.message_page(db, session_id, limit=limit, before_position=before_position)
         )
@@ -284,11 +281,11 @@ class Journal:
 
     async def session_by_prefix(self, prefix: str) -> tuple[Session, ...]:
         """Sessions whose id begins so, newest first, at most PREFIX_MATCHES."""
-        return await self._read(lambda db: queries.sessions_by_prefix(db, prefix))
+        return await self._read(lambda db: queries.session_by_prefix(db, prefix))
 
     async def task_by_prefix(self, prefix: str) -> tuple[Task, ...]:
         """Tasks whose id begins so, newest first, at most PREFIX_MATCHES."""
-        return await self._read(lambda db: queries.tasks_by_prefix(db, prefix))
+        return await self._read(lambda db: queries.task_by_prefix(db, prefix))
 
     async def usage_bytes(self) -> Mapping[str, int]:
         """`database_bytes`, `wal_bytes`, `artifact_bytes`, `total_bytes`, and the number of `sessions`, `tasks`

@@ -105,11 +105,11 @@ def messages(db: SqliteDatabase, session_id: str) -> tuple[StoredMessage, ...]:
 
 
 def message_page(
-    db: SqliteDatabase, session_id: str, *, limit: int, before_position: int | None = None
+    db: SqliteDatabase, session_id: str, *, limit: int, before_position: int = 0
 ) -> tuple[StoredMessage, ...]:
-    """The last `limit` messages of a session (before a position), oldest first."""
+    """The last `limit` messages of a session before a position (0: the end), oldest first."""
     query = _select(StoredMessage).where(MessageRow.session_id == session_id)
-    if before_position is not None:
+    if before_position:
         query = query.where(MessageRow.position < before_position)
     return _all(db, StoredMessage, query.order_by(MessageRow.position.desc()).limit(limit))[::-1]
 
@@ -152,11 +152,11 @@ def _page(query: ModelSelect, model: Any, limit: int, before: str) -> ModelSelec
     return query.order_by(model.row.desc()).limit(limit)
 
 
-def sessions_by_prefix(db: SqliteDatabase, prefix: str) -> tuple[Session, ...]:
+def session_by_prefix(db: SqliteDatabase, prefix: str) -> tuple[Session, ...]:
     return _all(db, Session, _prefixed(_select(Session), SessionRow, prefix))
 
 
-def tasks_by_prefix(db: SqliteDatabase, prefix: str) -> tuple[Task, ...]:
+def task_by_prefix(db: SqliteDatabase, prefix: str) -> tuple[Task, ...]:
     return _all(db, Task, _prefixed(_select(Task), TaskRow, prefix))
 
 

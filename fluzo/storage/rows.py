@@ -15,7 +15,7 @@ from typing import Any
 
 from peewee import AutoField, BooleanField, IntegerField, Model, TextField
 
-from fluzo.core.events import SCHEMA_VERSION, Event, Payload, Scope, payload_from_json
+from fluzo.core.events import SCHEMA_VERSION, Event, Payload, Scope, payload_from_json, payload_to_json
 from fluzo.core.records import (
     Artifact,
     Attempt,
@@ -341,7 +341,7 @@ def event_row(at: str, scope: Scope, payload: Payload) -> tuple[Any, ...]:
         scope.attempt_id or None,
         scope.operation_id or None,
         scope.trace_id,
-        _encode({f.name: getattr(payload, f.name) for f in fields(kind)}),
+        _encode(payload_to_json(payload)),
     )
 
 
