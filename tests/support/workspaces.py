@@ -1,0 +1,103 @@
+"""Real Git repositories for tests, and the parts of a workspace opened on them."""
+
+import asyncio
+import os
+import subprocess
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeVar
+
+from fluzo.core.contracts import ProcessRequest
+from fluzo.core.records import ProcessResult
+from fluzo.workspace.environment import child_env
+from fluzo.workspace.git import Git
+from fluzo.workspace.identity import resolve_root
+from fluzo.workspace.jail import Jail
+from fluzo.workspace.local import LocalBackend
+
+T = TypeVar("T")
+
+
+def git(cwd: Path, *arguments: str | bytes, **environ: str) -> bytes:
+    """The user's own Git, as a person would run it."""
+    result = subprocess.run(
+        ["git", *arguments], cwd=cwd, env={**os.environ, **environ}, check=True, capture_output=True
+    )
+    return result.stdout
+
+
+def make_repository(path: Path, files: Mapping[str, bytes | str] | None = None) -> Path:
+    """A repository with one commit of the given files, or without any commit."""
+    path.mkdir(parents=True, exist_ok=True)
+    git(path, "init", "-q")
+    if files is not None:
+        for name, content in files.items():
+            target = path / name
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(content if isinstance(content, bytes) else content.encode())
+        git(path, "add", "-A")
+        git(path, "commit", "-qm", "begin", "--allow-empty")
+    return path
+
+
+@dataclass
+class Opened:
+    path: Path
+    git: Git
+    jail: Jail
+
+
+@contextmanager
+def opened(path: Path, *protected: Path) -> Iterator[Opened]:
+    root = resolve_root(path)
+    jail = Jail(root, protected)
+    try:
+        yield Opened(root.path, Git(root), jail)
+    finally:
+        jail.close()
+
+
+def with_backend(
+    path: Path,
+    work: Callable[[LocalBackend, asyncio.Event], Awaitable[T]],
+    *,
+    grace_seconds: float = 0.3,
+    env: Mapping[str, str] | None = None,
+    survivors: list[int] | None = None,
+) -> T:
+    """Run a coroutine with a backend on its own loop; every process is ended afterwards."""
+
+    async def body() -> T:
+        cancel = asyncio.Event()
+        environment = child_env(os.environ, {}, ()) if env is None else env
+        backend = LocalBackend(resolve_root(path), env=environment, grace_seconds=grace_seconds, cancel=cancel)
+        try:
+            return await work(backend, cancel)
+        finally:
+            left = await backend.stop()
+            if survivors is not None:
+                survivors.extend(left)
+            backend.close()
+
+    return asyncio.run(body())
+
+
+def execute(path: Path, *argv: str, timeout_seconds: float = 30.0, **options: object) -> ProcessResult:
+    """One command in a workspace."""
+    request = ProcessRequest(argv, timeout_seconds=timeout_seconds, **options)  # type: ignore[arg-type]
+    return with_backend(path, lambda backend, _: backend.execute(request))
+
+
+def shell(path: Path, script: str, **options: object) -> ProcessResult:
+    return execute(path, "bash", "-c", script, **options)  # type: ignore[arg-type]
+
+
+def is_alive(pid: int) -> bool:
+    """Whether a process exists and is not a zombie."""
+    try:
+        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except FileNotFoundError:
+        return False
+    return state not in "ZX"
