@@ -49,6 +49,13 @@ class NativeRun:
         )
         if reply.outcome == "incomplete":
             return self._cut_off(message, reply)
+        if reply.outcome == "empty":
+            raise ProviderError(
+                "the model answered with nothing: no text and no tool call",
+                code="provider_empty",
+                hint="Its context window may be full, or the server's chat template does not fit the model.",
+                detail={"warnings": list(reply.warnings)},
+            )
         self._continuations = 0
         self._messages.append(message)
         if reply.tool_calls:

@@ -131,12 +131,12 @@ class Tasks:
         return run.approvals.pending if run else ()
 
     async def quiesce(self) -> None:
-        """Cancel what runs and wait until its end is committed."""
-        if self._running is None or self._run is None:
-            return
-        if not self._running.done():
-            await self._run.cancel("shutdown")
-        await asyncio.gather(self._running, return_exceptions=True)
+        """Cancel what runs, wait until its end is committed, and close the connections to model servers."""
+        if self._running is not None and self._run is not None:
+            if not self._running.done():
+                await self._run.cancel("shutdown")
+            await asyncio.gather(self._running, return_exceptions=True)
+        await self._services.gateway.close()
 
     # --- helpers ----------------------------------------------------------------------------------------------
 
