@@ -102,6 +102,7 @@ class Admission:
             async with asyncio.timeout(seconds):
                 return await waiter.granted
         except TimeoutError:
+            self._leave(waiter)
             raise CapacityError(
                 f"No slot of capacity pool {waiter.pool} became free within {seconds:g} seconds.",
                 code="capacity_timeout",
@@ -109,15 +110,17 @@ class Admission:
                 "can take more.",
                 detail={"pool": waiter.pool, "model": waiter.model, "queue_seconds": seconds},
             ) from None
-        finally:
+        except asyncio.CancelledError:
             self._leave(waiter)
+            raise
 
     def _leave(self, waiter: _Waiter) -> None:
-        """Take a waiter out. One that was granted a slot but never got to use it gives the slot back."""
-        queue = self._queues[waiter.pool]
-        if waiter in queue:
-            queue.remove(waiter)
+        """Take a waiter out. One that was granted a slot in this very moment gives it back."""
+        if waiter in self._queues[waiter.pool]:
+            self._queues[waiter.pool].remove(waiter)
             self._pump(waiter.pool)
+        elif waiter.granted.done() and not waiter.granted.cancelled() and waiter.granted.exception() is None:
+            self._release(waiter.granted.result())
 
     def dispatch(self, slot: Reservation) -> None:
         """The request goes out now; from here on only evidence frees the slot."""
@@ -134,9 +137,11 @@ class Admission:
     def uncertain(self, slot: Reservation) -> None:
         """This side gave up on a request that went out: the slots stay occupied until `reset`."""
         self._become(slot, "uncertain")
-        for waiter in list(self._queues[slot.pool]):
-            if self._stuck(waiter.model, waiter.pool) and not waiter.granted.done():
-                waiter.granted.set_exception(self._stuck_error(waiter.model, waiter.pool))
+        for queue in self._queues.values():
+            for waiter in list(queue):
+                if self._stuck(waiter.model, waiter.pool) and not waiter.granted.done():
+                    queue.remove(waiter)
+                    waiter.granted.set_exception(self._stuck_error(waiter.model, waiter.pool))
 
     def reset(self) -> int:
         """Free every uncertain slot; only a user decides this. Returns how many there were."""

@@ -39,7 +39,13 @@ def make_client(endpoint: ModelEndpoint) -> httpx.AsyncClient:
         # Loading the trusted certificates takes longer than a local request; without TLS there is nothing to verify.
         # The empty context fails closed.
         context = httpx.create_ssl_context() if endpoint.secure else ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-        return httpx.AsyncClient(verify=context, trust_env=not direct, follow_redirects=False, timeout=None)
+        return httpx.AsyncClient(
+            verify=context,
+            trust_env=not direct,
+            follow_redirects=False,
+            timeout=None,
+            event_hooks={"response": [_set_location_aside]},
+        )
     except ImportError as exc:
         raise ProviderError(
             f"The proxy variables of the environment name a SOCKS proxy for {endpoint.origin}, and the package "
@@ -59,6 +65,12 @@ def make_client(endpoint: ModelEndpoint) -> httpx.AsyncClient:
             code="provider_unavailable",
             hint="Check SSL_CERT_FILE and SSL_CERT_DIR.",
         ) from exc
+
+
+async def _set_location_aside(response: httpx.Response) -> None:
+    """Keep httpx from building the request it would follow a redirect with: it fails on a malformed location."""
+    if 300 <= response.status_code < 400:
+        response.extensions["location"] = response.headers.pop("location", "")
 
 
 class Exchange:
@@ -174,8 +186,8 @@ class Exchange:
 
     async def _refusal(self, response: httpx.Response) -> ProviderError:
         self._settled = True
-        if response.is_redirect or 300 <= response.status_code < 400:
-            location = response.headers.get("location", "")
+        if "location" in response.extensions:
+            location = response.extensions["location"]
             return redirect_failure(self._endpoint, response.status_code, location, self._redact)
         inflater = _Inflater(response.headers.get("content-encoding", ""), self._endpoint, self._redact)
         body = bytearray()

@@ -20,8 +20,11 @@ CASES = Path(__file__).parents[2] / "fixtures" / "cases"
 EVENT_STREAM = (("Content-Type", "text/event-stream"),)
 JSON = (("Content-Type", "application/json"),)
 
-Part = bytes | asyncio.Event
-"""A piece of the body, or a barrier that the test opens before the rest is sent."""
+Part = bytes | asyncio.Event | Callable[[], None]
+"""A piece of the body, a barrier that the test opens, or something to do once the client has what came before."""
+
+SETTLING_ROUNDS = 50
+"""Turns of the loop after which a client on it has read what a loopback socket already holds."""
 
 
 @dataclass(frozen=True)
@@ -93,8 +96,8 @@ class ScriptedWireServer:
         try:
             while await self._serve(reader, writer):
                 pass
-        except (ConnectionError, asyncio.IncompleteReadError):
-            pass
+        except (ConnectionError, asyncio.IncompleteReadError, asyncio.CancelledError):
+            pass  # The server is being closed; asyncio reports a cancelled handler as an error of its own.
         finally:
             self._handlers.discard(task)
             writer.close()
@@ -127,6 +130,10 @@ class ScriptedWireServer:
         for part in answer.parts:
             if isinstance(part, asyncio.Event):
                 await part.wait()
+            elif callable(part):
+                for _ in range(SETTLING_ROUNDS):
+                    await asyncio.sleep(0)
+                part()
             elif part:
                 writer.write(b"%x\r\n%s\r\n" % (len(part), part))
                 await writer.drain()
