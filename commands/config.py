@@ -141,12 +141,14 @@ def edit(ctx: typer.Context) -> None:
     from . import prompts
 
     values = values_of(loaded.settings)
-    edits = prompts.edit_settings(values, list(values))
-    if not edits:
-        raise Cancelled("Nothing was changed.")
-    for key, value in edits.items():
-        prompts.say(f"  {key}: {render(values[key])} -> {render(value)}")
-    if not prompts.ask_yes(f"Save to {path}?", default=True):
+    try:
+        edits = prompts.edit_settings(values, list(values))
+        for key, value in edits.items():
+            prompts.say(f"  {key}: {render(values[key])} -> {render(value)}")
+        agreed = bool(edits) and prompts.ask_yes(f"Save to {path}?", default=True)
+    except (KeyboardInterrupt, EOFError) as exc:
+        raise Cancelled("You left the form; nothing was saved.") from exc
+    if not agreed:
         raise Cancelled("Nothing was saved.")
     setup.save_settings(loaded.file, edits)
     _say(f"Saved in {path}.")

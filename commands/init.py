@@ -5,6 +5,7 @@ replaced only by an answer or a flag that says so; a broken one is copied first.
 """
 
 import json
+import shlex
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -157,7 +158,10 @@ def _run(options: GlobalOptions, flags: Flags) -> None:
     extra = {key: parse_value(key, text) for key, text in options.sets.items()}
     answers = replace(flags.answers, more=extra)
     if interactive:
-        report = _by_conversation(root, path, existing, answers, flags)
+        try:
+            report = _by_conversation(root, path, existing, answers, flags)
+        except (KeyboardInterrupt, EOFError) as exc:
+            raise Cancelled("You left setup; nothing was written.") from exc
     else:
         report = _by_flags(root, path, existing, answers, flags)
     _tell(report, root, flags)
@@ -271,7 +275,7 @@ def summary(settings: Settings, path: Path) -> str:
             )
     if not settings.models:
         lines.append("  model      none yet")
-    lines += [f"  check      {' '.join(render(part) for part in argv)}" for argv in settings.verification.commands]
+    lines += [f"  check      {shlex.join(argv)}" for argv in settings.verification.commands]
     if not settings.verification.commands:
         lines.append("  check      none: results will be marked unverified")
     lines += [

@@ -66,7 +66,8 @@ def choose(prompt: str, options: Sequence[tuple[str, T]], *, default: T | None =
         questionary.Choice(printable(title, keep_newlines=False), value=index)
         for index, (title, _) in enumerate(options)
     ]
-    start = next((index for index, (_, value) in enumerate(options) if value == default), 0)
+    wanted = [index for index, (_, value) in enumerate(options) if default is not None and value == default]
+    start = wanted[0] if wanted else 0
     many = len(options) > 12
     picked = questionary.select(
         prompt,

@@ -4,6 +4,7 @@ Invariant: no server is contacted and no name looked up before the person chose 
 is asked for replies (which may cost money) only by a choice of its own.
 """
 
+import shlex
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
@@ -11,7 +12,7 @@ from pathlib import Path
 
 from fluzo import setup_services as setup
 from fluzo.core.errors import ConfigError, ProviderError
-from fluzo.core.settings import Settings, describe, render, values_of
+from fluzo.core.settings import Settings, describe, values_of
 from fluzo.setup_services import Endpoint
 
 from .prompts import ask_text, ask_yes, choose, choose_several, edit_settings, say
@@ -224,7 +225,7 @@ def _ask_checks(root: Path, given: tuple[tuple[str, ...], ...]) -> tuple[tuple[s
     chosen = list(given)
     if suggested:
         chosen += choose_several(
-            question.prompt, [(render(argv), argv) for argv in suggested], checked=0 if given else 1
+            question.prompt, [(shlex.join(argv), argv) for argv in suggested], checked=0 if given else 1
         )
 
     prompt = "Another command (Enter for none)"
