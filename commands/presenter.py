@@ -104,7 +104,8 @@ class Presenter:
         verb = _verb(request.tool if request else "", action)
         tone: Tone = "good" if action in _CHANGES and ended.ok else "plain" if ended.ok or _ran(ended.result) else "bad"
         outcome = outcome_text(ended.result) or ("" if ended.ok else ended.code)
-        return [Line(tone, verb, _line_text(ended.summary), outcome)]
+        # The summary of a change ends with its figures, for the question; here they are the outcome.
+        return [Line(tone, verb, _line_text(ended.summary).removesuffix(outcome).rstrip(), outcome)]
 
     def _refused(self, request: events.OperationRequested | None, refused: events.OperationRefused) -> list[Line]:
         if not self._interactive and refused.code in ("permission_required", "input_required"):
