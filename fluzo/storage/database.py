@@ -57,7 +57,7 @@ def translated() -> Iterator[None]:
 
 def storage_error(exc: Exception) -> StorageError:
     """The StorageError of a foreign exception: what happened, what it means for the work, what to do."""
-    cause = exc.args[0] if isinstance(exc, PeeweeException) and exc.args else exc
+    cause = getattr(exc, "orig", exc)  # Peewee keeps SQLite's own exception, which has the code, beside its own.
     if isinstance(cause, OSError):
         return _os_error(cause)
     # The low byte is the primary result code (https://www.sqlite.org/rescode.html).

@@ -3,6 +3,7 @@
 Results are complete values; nothing lazy outlives the call, so no cursor holds back a checkpoint.
 """
 
+import sqlite3
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -22,7 +23,7 @@ from fluzo.core.records import (
     Task,
 )
 from fluzo.storage import artifacts
-from fluzo.storage.database import ARTIFACTS, DATABASE, damaged, raw
+from fluzo.storage.database import ARTIFACTS, DATABASE, damaged, raw, storage_error
 from fluzo.storage.rows import (
     TABLES,
     ArtifactRow,
@@ -190,5 +191,10 @@ def _size(path: Path) -> int:
 
 def problems(db: SqliteDatabase) -> tuple[str, ...]:
     """What SQLite finds wrong in the whole file, empty for a sound store; reads every page."""
-    found = raw(db).execute("PRAGMA integrity_check(20)").fetchall()
+    try:
+        found = raw(db).execute("PRAGMA integrity_check(20)").fetchall()
+    except sqlite3.DatabaseError as exc:
+        if storage_error(exc).code != "store_damaged":
+            raise
+        return (str(exc),)
     return tuple(str(row[0]) for row in found if row[0] != "ok")

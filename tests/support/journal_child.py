@@ -6,6 +6,7 @@ It speaks in lines on stdout and waits for a line on stdin where a test must act
 """
 
 import asyncio
+import os
 import resource
 import sys
 from pathlib import Path
@@ -17,6 +18,8 @@ from fluzo.core.records import OperationState
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from support.store import a_grant, an_intent, an_operation, created, intended, journal_at, seed
+
+NOBODY = 65534
 
 
 def say(text: object) -> None:
@@ -106,9 +109,28 @@ async def locker(drive: Path) -> None:
         await journal._write(hold)
 
 
+async def unprivileged(drive: Path) -> None:
+    """Reads a store that its user may not write, then tries to write; root gives itself up first."""
+    paths = (drive / "state.sqlite3", drive / "artifacts", drive)
+    for path, mode in zip(paths, (0o400, 0o500, 0o500), strict=True):
+        path.chmod(mode)
+        if os.geteuid() == 0:
+            os.chown(path, NOBODY, NOBODY)
+    if os.geteuid() == 0:
+        os.setuid(NOBODY)
+    async with journal_at(drive, read_only=True) as journal:
+        for task in await journal.page_tasks(limit=5):
+            say(task.id)
+    try:
+        async with journal_at(drive) as journal:
+            await journal.commit(events=[created()])
+    except StorageError as error:
+        say(error.code)
+
+
 def main() -> None:
     drive, mode = Path(sys.argv[1]), sys.argv[2]
-    modes = {"pairs": pairs, "starved": starved, "owner": owner, "locker": locker}
+    modes = {"pairs": pairs, "starved": starved, "owner": owner, "locker": locker, "unprivileged": unprivileged}
     asyncio.run(modes[mode](drive) if mode in modes else stop_at(drive, mode))
 
 
