@@ -8,12 +8,13 @@ import json
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from types import ModuleType
 from typing import Annotated
 
 import typer
 
 from fluzo import setup_services as setup
-from fluzo.core.errors import Cancelled, UsageError
+from fluzo.core.errors import Cancelled, ConfigError, StorageError, UsageError
 from fluzo.core.redact import make_redactor, printable
 from fluzo.core.settings import (
     ChatModel,
@@ -98,19 +99,29 @@ def get(ctx: typer.Context, key: _Key, output: _Output = "text") -> None:
 @app.command(
     "set",
     epilog="\b\nExamples:\n  fluzo config set harness.max_turns 50\n"
-    '  fluzo config set verification.commands \'[["cargo", "test"]]\'',
+    '  fluzo config set verification.commands \'[["cargo", "test"]]\'\n'
+    "  fluzo config set models.coder.context_window 8192 models.coder.max_output_tokens 2048",
 )
 def set_(
     ctx: typer.Context,
-    key: _Key,
-    value: Annotated[str, typer.Argument(metavar="VALUE", help="Text as it is; lists and tables as in TOML.")],
+    pairs: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="KEY VALUE...", help="Text as it is; lists and tables as in TOML. Pairs are saved together."
+        ),
+    ],
 ) -> None:
-    """Change one setting in the file. Comments and everything else stay."""
+    """Change one setting in the file, or several at once. Comments and everything else stay."""
     root, path = _place(ctx)
-    typed = parse_value(key, value)
+    if len(pairs) % 2:
+        raise UsageError(
+            "config set takes a value for every key.", hint="For example: fluzo config set tui.dev_menu true"
+        )
+    edits = {key: parse_value(key, value) for key, value in zip(pairs[::2], pairs[1::2], strict=True)}
     loaded = setup.load_settings(path)
-    setup.save_settings(loaded.file, {key: typed})
-    _say(f"{key} = {render(typed)}   saved in {path}{_when(key)}")
+    setup.save_settings(loaded.file, edits)
+    for key, value in edits.items():
+        _say(f"{key} = {render(value)}   saved in {path}{_when(key)}")
     _mention_consent(root, path)
 
 
@@ -124,8 +135,11 @@ def _when(key: str) -> str:
 
 
 def _mention_consent(root: Path, path: Path) -> None:
-    settings = setup.load_settings(path).settings
-    names = setup.missing_consent(settings, root)
+    try:
+        names = setup.missing_consent(setup.load_settings(path).settings, root)
+    except StorageError as exc:
+        print(f"Note: {printable(exc.message)}", file=sys.stderr)  # The settings are saved all the same.
+        return
     if names:
         print(f"Note: this needs your consent now ({', '.join(names)}): fluzo config trust", file=sys.stderr)
 
@@ -140,19 +154,43 @@ def edit(ctx: typer.Context) -> None:
 
     from . import prompts
 
-    values = values_of(loaded.settings)
     try:
-        edits = prompts.edit_settings(values, list(values))
-        for key, value in edits.items():
-            prompts.say(f"  {key}: {render(values[key])} -> {render(value)}")
-        agreed = bool(edits) and prompts.ask_yes(f"Save to {path}?", default=True)
+        saved = _edit(loaded, prompts)
     except (KeyboardInterrupt, EOFError) as exc:
         raise Cancelled("You left the form; nothing was saved.") from exc
-    if not agreed:
+    if not saved:
         raise Cancelled("Nothing was saved.")
-    setup.save_settings(loaded.file, edits)
     _say(f"Saved in {path}.")
     _mention_consent(root, path)
+
+
+def _edit(loaded: setup.LoadedSettings, prompts: ModuleType) -> bool:
+    """The form until its changes are saved or given up. What cannot be saved is told, and can be corrected."""
+    values = values_of(loaded.settings)
+    edits: dict[str, object] = {}
+    while True:
+        edits = prompts.edit_settings(values, list(values), edits)
+        for key, value in edits.items():
+            prompts.say(f"  {key}: {render(values[key])} -> {render(value)}")
+        if not edits or not prompts.ask_yes(f"Save to {loaded.file.path}?", default=True):
+            return False
+        try:
+            _save(loaded, edits, prompts)
+            return True
+        except ConfigError as exc:
+            prompts.say(exc.message)
+
+
+def _save(loaded: setup.LoadedSettings, edits: Mapping[str, object], prompts: ModuleType) -> None:
+    try:
+        setup.save_settings(loaded.file, edits)
+    except ConfigError as exc:
+        if exc.code != "configuration_conflict":
+            raise
+        prompts.say(exc.message)
+        if not prompts.ask_yes("Put your changes on top of the file as it is now?", default=False):
+            raise
+        setup.save_settings(loaded.file, edits, rebase=True)
 
 
 @app.command(epilog="\b\nExample:\n  fluzo config schema > fluzo.schema.json")

@@ -235,10 +235,8 @@ def _by_conversation(root: Path, path: Path, existing: setup.Existing | None, an
             question = f"{path.name} exists already. Replace it?"
         if not prompts.ask_yes(question, default=False):
             raise Cancelled("Nothing was changed.")
-    answers = wizard.ask_all(root, answers)
+    answers = wizard.ask_more(wizard.ask_all(root, answers))
     settings = parse_settings(document(answers, root.name))
-    more = wizard.ask_more(settings)
-    settings = parse_settings(document(replace(answers, more={**answers.more, **more}), root.name))
     prompts.say("\n5 of 5: the file")
     prompts.say(summary(settings, path))
     while True:

@@ -119,15 +119,19 @@ def _problem(setting: SettingDescriptor, key: str, text: str) -> str:
     return ""
 
 
-def edit_settings(values: Mapping[str, object], keys: Sequence[str]) -> dict[str, object]:
-    """Let the person change any of `keys` until they are done; return what they changed."""
-    edits: dict[str, object] = {}
+def edit_settings(
+    values: Mapping[str, object], keys: Sequence[str], edits: Mapping[str, object] | None = None
+) -> dict[str, object]:
+    """Let the person change any of `keys` until they are done; return all that differs from `values`."""
+    changed = dict(edits or {})
     while True:
-        options: list[tuple[str, str]] = [(_row(key, edits.get(key, values[key]), key in edits), key) for key in keys]
+        options: list[tuple[str, str]] = [
+            (_row(key, changed.get(key, values[key]), key in changed), key) for key in keys
+        ]
         picked = choose("Setting:", [("Done", ""), *options])
         if not picked:
-            return {key: value for key, value in edits.items() if value != values[key]}
-        edits[picked] = ask_setting(picked, edits.get(picked, values[picked]))
+            return {key: value for key, value in changed.items() if value != values[key]}
+        changed[picked] = ask_setting(picked, changed.get(picked, values[picked]))
 
 
 def _row(key: str, value: object, edited: bool) -> str:

@@ -12,6 +12,7 @@ from pathlib import Path
 from fluzo.core.errors import UsageError
 from fluzo.core.settings import (
     LOCAL_POOL,
+    check_settings,
     describe,
     set_value,
     url_problem,
@@ -145,6 +146,11 @@ def document(answers: Answers, project: str) -> dict[str, object]:
 def _default(key: str) -> int:
     value = describe(key).default
     return value if isinstance(value, int) else 0
+
+
+def problems_with(answers: Answers) -> str:
+    """What forbids using these answers together, a line each; empty when they are sound."""
+    return "\n".join(problem.sentence for problem in check_settings(document(answers, ""))[1])
 
 
 def suggested_output(window: int) -> int:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from fluzo import setup_services as setup
 from fluzo.core.errors import ConfigError, ProviderError
-from fluzo.core.settings import Settings, describe, values_of
+from fluzo.core.settings import describe, parse_settings, values_of
 from fluzo.setup_services import Endpoint
 
 from .prompts import ask_text, ask_yes, choose, choose_several, edit_settings, say
@@ -23,7 +23,9 @@ from .questions import (
     address_problem,
     command,
     complaint,
+    document,
     is_insecure,
+    problems_with,
     suggested_checks,
     suggested_output,
     whole_number,
@@ -32,8 +34,9 @@ from .questions import (
 WELCOME = """\
 FLUZO   a coding agent that runs on your machine
 
-This sets up {folder}. It asks five things: a model, its size, your checks, anything
-special, and whether to write the file.
+This sets up the folder
+  {folder}
+in five steps: a model, its size, your checks, anything special, and the file.
   Nothing is contacted unless you choose the line that says so.
   Nothing is written before you have seen the summary. Ctrl+C leaves at any time.
   Keys and passwords are never stored in the file, only the name of where they are.
@@ -204,10 +207,15 @@ def _offer_probe(answers: Answers) -> Answers:
 
 def _ask_size(answers: Answers) -> Answers:
     say("\n2 of 5: its size")
-    window = _figure("context_window", answers.context_window)
-    output = _figure("max_output_tokens", min(answers.max_output_tokens, suggested_output(window)))
-    slots = _figure("max_in_flight", answers.max_in_flight)
-    return replace(answers, context_window=window, max_output_tokens=output, max_in_flight=slots)
+    while True:
+        window = _figure("context_window", answers.context_window)
+        output = _figure("max_output_tokens", min(answers.max_output_tokens, suggested_output(window)))
+        slots = _figure("max_in_flight", answers.max_in_flight)
+        answers = replace(answers, context_window=window, max_output_tokens=output, max_in_flight=slots)
+        problems = problems_with(answers)
+        if not problems:
+            return answers
+        say(f"  {problems}")
 
 
 def _figure(name: str, default: int) -> int:
@@ -237,16 +245,19 @@ def _ask_checks(root: Path, given: tuple[tuple[str, ...], ...]) -> tuple[tuple[s
 # --- 4: anything special ----------------------------------------------------------------------------------------
 
 
-def ask_more(settings: Settings) -> dict[str, object]:
-    """Changes in the advanced part, by key; empty when the person goes past it."""
+def ask_more(answers: Answers) -> Answers:
+    """The answers with what the person changed in the advanced part; sound together."""
     say("\n4 of 5: anything special")
-    edits: dict[str, object] = {}
     if not ask_yes("Look at the advanced settings? The defaults are sound.", default=False):
-        return edits
-    values = values_of(settings)
+        return answers
     while True:
         group = choose("Group:", [("Done", ""), *((title, title) for title in GROUPS)])
         if not group:
-            return edits
+            problems = problems_with(answers)
+            if not problems:
+                return answers
+            say(problems)
+            continue
+        values = {**values_of(parse_settings(document(replace(answers, more={}), ""))), **answers.more}
         keys = [key for key in values if key.startswith(GROUPS[group]) and key != "policy.grants"]
-        edits |= edit_settings({**values, **edits}, keys)
+        answers = replace(answers, more={**answers.more, **edit_settings(values, keys)})

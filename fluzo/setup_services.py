@@ -16,7 +16,8 @@ from fluzo.core.errors import ConfigError, ProviderError, WorkspaceError
 from fluzo.core.paths import SETTINGS_NAME, STORE_NAME
 from fluzo.core.settings import Settings, consent_fingerprints
 from fluzo.storage import consent, settings_file
-from fluzo.storage.settings_file import LoadedSettings, SettingsText
+from fluzo.storage.settings_file import LoadedSettings as LoadedSettings  # Commands name it; they import no leaf.
+from fluzo.storage.settings_file import SettingsText
 from fluzo.workspace import gitrun, identity, syscalls
 
 if TYPE_CHECKING:

@@ -308,6 +308,15 @@ def test_a_setting_that_is_wrong_is_not_saved(set_up: Path, key: str, value: str
     assert (set_up / ".fluzo").read_text() == before
 
 
+def test_settings_that_only_fit_together_are_saved_together(set_up: Path) -> None:
+    small = ("models.coder.context_window", "6000")
+    rest = ("models.coder.max_output_tokens", "1000", "context.compaction_max_output_tokens", "500")
+    assert "no room for input" in fluzo("config", "set", *small, cwd=set_up).stderr
+    ok("config", "set", *small, *rest, cwd=set_up)
+    assert ok("config", "get", "models.coder.context_window", cwd=set_up) == "6000\n"
+    assert fluzo("config", "set", "tui.theme", cwd=set_up).returncode == 2
+
+
 def test_an_unknown_key_in_the_file_is_told_like_this(repo: Path) -> None:
     (repo / ".fluzo").write_text("schema_version = 1\n\n[harness]\nmax_turn = 5\n")
     done = fluzo("config", "show", cwd=repo)

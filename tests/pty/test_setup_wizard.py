@@ -232,6 +232,47 @@ def test_config_edit_saves_what_was_changed_in_the_form(repo: Path) -> None:
     assert (repo / ".fluzo").read_text() == "schema_version = 1 # keep\n[tui]\ndev_menu = true\n"
 
 
+def test_a_form_whose_changes_clash_is_told_and_stays_open(repo: Path) -> None:
+    before = "schema_version = 1\n[tui]\ndev_menu = false\n"
+    (repo / ".fluzo").write_text(before)
+    with wizard(repo, "config", "edit") as person:
+        person.sees("Setting:")
+        person.types("harness.currency")
+        person.sees('harness.currency = ""')
+        person.presses("enter")
+        person.answers("harness.currency:", "euro")
+        person.accepts("Setting:")
+        person.accepts("Save to")
+        person.sees("harness.currency must be a three-letter code")
+        assert (repo / ".fluzo").read_text() == before
+        person.sees('harness.currency = "euro"  (changed)')
+        (repo / ".fluzo").write_text(before + "theme = 'high-contrast'\n")
+        person.types("harness.currency")
+        person.presses("enter")
+        person.answers("harness.currency: euro", "EUR")
+        person.sees('harness.currency = "EUR"  (changed)')
+        person.presses("enter")
+        person.sees('"" -> "EUR"')
+        person.presses("enter")
+        person.sees("was changed by something else meanwhile")
+        person.sees("Put your changes on top of the file as it is now?")
+        person.types("y")
+        person.sees("Saved in")
+        assert person.leaves() == 0
+    assert (repo / ".fluzo").read_text() == before + "theme = 'high-contrast'\n\n[harness]\ncurrency = \"EUR\"\n"
+
+
+def test_a_size_that_leaves_no_room_is_asked_again(repo: Path) -> None:
+    with wizard(repo, "init", "--base-url", "http://127.0.0.1:9/v1", "--model", "m") as person:
+        person.accepts("Does the server want a key?")
+        person.answers("Context window in tokens:", "2048")
+        person.accepts("Longest reply in tokens: 512")
+        person.accepts("Requests at the same time:")
+        person.sees("leaves no room for input")
+        person.presses("ctrl-c")
+        assert person.leaves() == 130
+
+
 def test_trust_asks_on_a_terminal_and_no_is_the_default(repo: Path) -> None:
     (repo / ".fluzo").write_text('schema_version = 1\n[verification]\ncommands = [["cargo", "test"]]\n')
     record = Path(os.environ["HOME"]) / ".config" / "fluzo" / "consent.json"
