@@ -11,7 +11,7 @@ from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from fluzo.core.errors import Cancelled, InputRequired, PermissionDenied, PermissionRequired
+from fluzo.core.errors import Cancelled, FluzoError, InputRequired, PermissionDenied, PermissionRequired
 from fluzo.core.events import (
     GrantCreated,
     GrantEnded,
@@ -44,6 +44,8 @@ class Pending:
     kind: Literal["permission", "question"]
     fingerprint: str
     data: dict[str, object]
+    unanswered: FluzoError
+    """What ends the attempt when nobody can answer (any more)."""
     future: "asyncio.Future[str]"
 
 
@@ -97,14 +99,15 @@ class Approvals:
         """Put the agent's question to the user. Raises InputRequired when nobody is there, or Cancelled."""
         asked = (_requested(record), QuestionAsked(question, choices))
         await self._recorder.commit(record, events=asked, operation_id=record.id)
-        if not self._interactive:
-            raise InputRequired(
-                f"the agent asks: {question}",
-                hint='Answer it in a new run in the same session: fluzo run --session last "..."',
-                detail={"operation_id": record.id, "question": question, "choices": list(choices)},
-            )
         data: dict[str, object] = {"question": question, "choices": list(choices)}
-        answer = await self._wait(Pending(record.id, "question", record.fingerprint, data, _future()))
+        unanswered = InputRequired(
+            f"the agent asks: {question}",
+            hint='Answer it in a new run in the same session: fluzo run --session last "..."',
+            detail={"operation_id": record.id, **data},
+        )
+        if not self._interactive:
+            raise unanswered
+        answer = await self._wait(Pending(record.id, "question", record.fingerprint, data, unanswered, _future()))
         await self._recorder.commit(events=(QuestionAnswered(answer),), operation_id=record.id)
         return answer
 
@@ -129,6 +132,13 @@ class Approvals:
         for pending in self._pending.values():
             if not pending.future.done():
                 pending.future.set_exception(Cancelled("the task was cancelled while it waited for an answer"))
+
+    def give_up(self) -> bool:
+        """Nobody can answer any more: open questions end as they do without a terminal; False when none is open."""
+        waiting = [pending for pending in self._pending.values() if not pending.future.done()]
+        for pending in waiting:
+            pending.future.set_exception(pending.unanswered)
+        return bool(waiting)
 
     async def revoke(self, grant_id: str) -> bool:
         """Revoke a grant for everything not yet dispatched; False when there is no usable one of that id."""
@@ -163,12 +173,13 @@ class Approvals:
         scope = scope_of(operation, self._workspace)
         asked = PermissionRequested(operation.tool, operation.summary, scope, decision.reason)
         await self._recorder.commit(record, events=(_requested(record), asked), operation_id=record.id)
+        unanswered = PermissionRequired(
+            f"{operation.tool} {operation.summary} needs your permission and nobody can be asked",
+            hint=_how_to_permit(operation),
+            detail={"operation_id": record.id, "reason": decision.reason, "scope": scope},
+        )
         if not self._interactive:
-            raise PermissionRequired(
-                f"{operation.tool} {operation.summary} needs your permission and nobody can be asked",
-                hint=_how_to_permit(operation),
-                detail={"operation_id": record.id, "reason": decision.reason, "scope": scope},
-            )
+            raise unanswered
         data: dict[str, object] = {
             "tool": operation.tool,
             "action": operation.action,
@@ -180,7 +191,7 @@ class Approvals:
             "reason": decision.reason,
             "text": decision.text,
         }
-        answer = await self._wait(Pending(record.id, "permission", record.fingerprint, data, _future()))
+        answer = await self._wait(Pending(record.id, "permission", record.fingerprint, data, unanswered, _future()))
         return await self._act_on(answer, operation, record)
 
     async def _act_on(self, answer: str, operation: Operation, record: OperationRecord) -> Authorization:

@@ -43,6 +43,8 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
+NO_ANSWER = "no_answer"
+
 
 class AttemptRun:
     """The running attempt of one task. `approvals` and `cancel` are what commands from outside reach."""
@@ -81,8 +83,12 @@ class AttemptRun:
     # --- commands from outside --------------------------------------------------------------------------------
 
     async def cancel(self, by: str) -> None:
-        """Stop new work, invalidate open questions, end owned processes; idempotent."""
-        if self._cancelled.is_set():
+        """Stop new work, invalidate open questions, end owned processes; idempotent.
+
+        By `no_answer` it is a front end that lost its person: what is asked then blocks the task, resumable,
+        instead of cancelling it.
+        """
+        if self._cancelled.is_set() or (by == NO_ANSWER and self.approvals.give_up()):
             return
         self._cancelled.set()
         await self._become(TaskState.STOPPING, "cancelled", CancelRequested(by))
