@@ -82,7 +82,7 @@ class Admission:
             raise ConfigError(f"The capacity pool {pool} or the model {model} has no limits.")
         loop = asyncio.get_running_loop()
         queue, limits = self._queues[pool], self._pools[pool]
-        if not queue and self._free(model, pool):
+        if self._free(model, pool):  # Then nobody is waiting for this: those who wait for less were granted it.
             return self._grant(model, pool, purpose, 0.0)
         if self._stuck(model, pool):
             raise self._stuck_error(model, pool)
@@ -94,7 +94,6 @@ class Admission:
             )
         waiter = _Waiter(model, pool, purpose, loop.time(), loop.create_future())
         queue.append(waiter)
-        self._pump(pool)  # An earlier waiter may be held up by its own model only.
         return await self._wait(waiter, max(0.0, min(limits.queue_timeout_seconds, wait_seconds)))
 
     async def _wait(self, waiter: _Waiter, seconds: float) -> Reservation:

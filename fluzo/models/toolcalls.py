@@ -5,7 +5,7 @@ order they are tried: a known id continues its call; otherwise the index (the po
 none) does, unless the fragment shows that a new call begins: another id, or a name after complete arguments.
 """
 
-import uuid
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -39,7 +39,7 @@ class _Call:
 
 
 def new_call_id() -> str:
-    return f"call_{uuid.uuid4().hex[:24]}"
+    return f"call_{os.urandom(12).hex()}"
 
 
 class CallAssembler:
@@ -89,7 +89,7 @@ class CallAssembler:
             return
         if call_id and not call.id:
             call.id = call_id
-        if name and name != call.name:
+        if name:
             call.name = name if name.startswith(call.name) else call.name + name
         call.chars += len(arguments)
         if call.chars > MAX_ARGUMENT_CHARS:

@@ -414,7 +414,10 @@ def later(seconds: float) -> Part:
     ("kind", "parts"),
     [
         ("first_output", [later(11)]),
-        ("first_output", [later(6), b": hi\n\n", chunk({"role": "assistant", "content": ""}), later(6)]),
+        (
+            "first_output",
+            [later(6), b": hi\n\n", chunk({"role": "assistant", "content": ""}), later(6), later(0), DONE],
+        ),
         ("idle_stream", [chunk({"content": "par"}), later(11)]),
         ("request", [chunk({"content": "par"}), later(6), chunk({"content": "tial"}), later(6)]),
     ],

@@ -153,6 +153,21 @@ def test_a_cancelled_wait_leaves_the_queue_and_the_next_one_moves_up() -> None:
     run(scenario)
 
 
+def test_a_wait_that_was_just_cancelled_is_passed_over() -> None:
+    async def scenario() -> None:
+        admission = one_slot()
+        held = await admission.reserve("m", "p", "agent_turn", 100)
+        first, second = Waiting(admission), Waiting(admission)
+        await settle()
+        first.task.cancel()
+        admission.confirm(held)  # The cancelled waiter is still in the queue.
+        await settle()
+        assert second.granted
+        assert slots(admission, "p") == (1, 0, 0)
+
+    run(scenario)
+
+
 def test_a_wait_that_is_cancelled_in_the_moment_of_its_grant_gives_the_slot_back() -> None:
     async def scenario() -> None:
         admission = one_slot()

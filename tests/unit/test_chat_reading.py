@@ -186,6 +186,14 @@ def test_two_calls_without_parameters_at_one_index_are_told_apart_by_their_names
     assert [call.name for call in reply.tool_calls] == ["list_dir", "read_file"]
 
 
+def test_the_position_in_the_list_stands_in_for_a_missing_index() -> None:
+    reply = calls_of(
+        [fragment('{"path":', "read_file", index=None), fragment('{"path":', "read_file", index=None)],
+        [fragment('"x"}', index=None), fragment('"y"}', index=None)],
+    )
+    assert [call.arguments for call in reply.tool_calls] == ['{"path":"x"}', '{"path":"y"}']
+
+
 def test_a_name_in_pieces_is_joined() -> None:
     reply = calls_of([fragment("", "read_", "a")], [fragment("{}", "file")])
     assert [call.name for call in reply.tool_calls] == ["read_file"]
@@ -265,6 +273,12 @@ def test_fragments_of_wrong_types_are_skipped() -> None:
         chunk({"content": "ok"}, finish_reason="stop"),
     )
     assert (reply.outcome, reply.text) == ("complete", "ok")
+
+
+def test_what_comes_after_the_finish_is_not_part_of_the_reply() -> None:
+    late = chunk({"content": "done", "tool_calls": [fragment("{}", "list_dir", "c1")]}, finish_reason="stop")
+    reply = read(chunk({"content": "done"}), chunk(finish_reason="stop"), late, DONE, late)
+    assert (reply.text, reply.tool_calls) == ("done", ())
 
 
 # --- text, reasoning, usage -----------------------------------------------------------------------------------
