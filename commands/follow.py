@@ -47,6 +47,7 @@ _ASKING_TICK_SECONDS = 0.05
 _PAGE = 500
 _QUESTION_PROMPT = "answer > "
 _DEFAULT_PATIENCE_SECONDS = 30.0
+_ANSWERING = Line("plain", "model", "answers", "...")
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +161,7 @@ class _Follower:
                 self._converse()
         finally:
             subscription.close()
-        self._view.status("")
+        self._view.status(None)
         if self._broken is not None:
             raise self._broken
 
@@ -189,7 +190,7 @@ class _Follower:
             self._take_text(update)
         else:
             self._emit(lambda: {"type": "operation_progress", **events.payload_to_json(update)})
-            self._view.status(self._presenter.running(update).text())
+            self._view.status(self._presenter.running(update))
 
     def _take_event(self, event: Event) -> None:
         if event.seq <= self._seen:
@@ -200,7 +201,7 @@ class _Follower:
             self._view.line(line)
         match event.payload:
             case events.TurnStarted():
-                self._view.status("... the model answers")
+                self._view.status(_ANSWERING)
             case events.PermissionRequested() | events.QuestionAsked() if self._terminal:
                 self._wanted = event.scope.operation_id
             case events.PermissionAnswered() | events.QuestionAnswered() | events.OperationRefused():

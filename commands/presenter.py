@@ -96,16 +96,12 @@ class Presenter:
     def _ended(self, request: events.OperationRequested | None, ended: events.OperationEnded) -> list[Line]:
         action = request.action if request else ""
         if action in ("plan", "ask") or (self._checks and action == "execute"):
-            return []
+            return []  # The plan, the answer and the verdict have events of their own.
         if action == "infer":
             warnings = ended.result.get("warnings")
             told = warnings if isinstance(warnings, list | tuple) else ()
             return [Line("note", "model", _line_text(str(item))) for item in told]
-        verb = _verb(request.tool if request else "", action)
-        tone: Tone = "good" if action in _CHANGES and ended.ok else "plain" if ended.ok or _ran(ended.result) else "bad"
-        outcome = outcome_text(ended.result) or ("" if ended.ok else ended.code)
-        # The summary of a change ends with its figures, for the question; here they are the outcome.
-        return [Line(tone, verb, _line_text(ended.summary).removesuffix(outcome).rstrip(), outcome)]
+        return [result_line(request.tool if request else "", action, ended)]
 
     def _refused(self, request: events.OperationRequested | None, refused: events.OperationRefused) -> list[Line]:
         if not self._interactive and refused.code in ("permission_required", "input_required"):
@@ -161,9 +157,17 @@ def check_line(check: Mapping[str, Any], *, current: bool) -> Line:
     return Line("good" if passed else "bad", "check", command_text(check.get("argv") or ()), verdict)
 
 
+def result_line(tool: str, action: str, ended: events.OperationEnded) -> Line:
+    """An operation and how it came out."""
+    tone: Tone = "good" if action in _CHANGES and ended.ok else "plain" if ended.ok or _ran(ended.result) else "bad"
+    outcome = outcome_text(ended.result) or ("" if ended.ok else ended.code)
+    # The summary of a change ends with its figures, for the question; here they are the outcome.
+    return Line(tone, _verb(tool, action), _line_text(ended.summary).removesuffix(outcome).rstrip(), outcome)
+
+
 def plan_line(steps: Sequence[Mapping[str, object]]) -> Line:
-    done = sum(step.get("status") == "done" for step in steps)
-    current = next((str(step.get("step", "")) for step in steps if step.get("status") != "done"), "")
+    done = sum(step.get("status") == "completed" for step in steps)
+    current = next((str(step.get("step", "")) for step in steps if step.get("status") != "completed"), "")
     return Line("plain", "plan", _line_text(current) or "all steps done", f"{done} of {len(steps)} done")
 
 

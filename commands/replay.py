@@ -63,7 +63,7 @@ def _show(records: Iterator[dict[str, Any]], task: dict[str, Any], *, whole: boo
     for record in records:
         emit_lines(moment.line() for moment in timeline.moments(record))
     if whole:
-        emit_lines(f"{'':<19}  {'':<8}  {gap}" for gap in timeline.gaps(live=task["state"] in _LIVE))
+        emit_lines(f"{'':<33}  {gap}" for gap in timeline.gaps(live=task["state"] in _LIVE))
 
 
 _LIVE = ("pending", "ready", "running", "waiting", "stopping")

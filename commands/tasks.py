@@ -1,16 +1,19 @@
 """`fluzo tasks`: what was asked for in this workspace and how it ended. It only reads."""
 
+import sys
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Annotated, Any
 
 import typer
 
+from fluzo.core.events import OperationEnded
 from fluzo.core.port import TaskDetail, TaskList
 from fluzo.core.redact import printable
 
 from .opening import open_to_look
-from .output import LimitOption, PlainOutputOption, check_form, emit_json, emit_lines, table, text_of
-from .presenter import check_line, outcome_text, summary_lines
+from .output import LimitOption, PlainOutputOption, check_form, emit_json, emit_lines, has_unicode, table, text_of
+from .presenter import Line, check_line, result_line, summary_lines
 
 _TITLE_CHARACTERS = 72
 
@@ -26,7 +29,6 @@ app = typer.Typer(
     add_completion=False,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
-    no_args_is_help=True,
 )
 
 
@@ -87,14 +89,15 @@ def detail_lines(detail: Mapping[str, Any]) -> Iterator[str]:
     yield f"task {text_of(task, 'id')}   session {text_of(task, 'session_id')}   {state}"
     yield f"asked {text_of(task, 'created_at')}, last change {text_of(task, 'updated_at')} (UTC)"
     yield from _block("request", str(task["text"]))
-    yield from _operations(detail.get("operations") or ())
+    unicode = has_unicode(sys.stdout)
+    yield from _operations(detail.get("operations") or (), unicode)
     yield from _pending(detail.get("pending") or ())
     result: Mapping[str, Any] = task.get("result") or {}
     checks = (result.get("verification") or {}).get("commands") or ()
     if checks:
         yield ""
         current = bool((result.get("verification") or {}).get("current"))
-        yield from (check_line(check, current=current).text() for check in checks)
+        yield from (check_line(check, current=current).text(unicode=unicode) for check in checks)
     yield from _block("answer", str(task.get("final_message") or ""))
     yield from _block("changes", str(result.get("diff") or ""))
     if result:
@@ -106,23 +109,22 @@ def detail_lines(detail: Mapping[str, Any]) -> Iterator[str]:
     yield f"timeline: fluzo replay {text_of(task, 'id')}"
 
 
-def _operations(operations: Any) -> Iterator[str]:
+def _operations(operations: Any, unicode: bool) -> Iterator[str]:
     shown = [item for item in operations if item["action"] != "infer"]
-    if not shown:
-        return
-    yield ""
-    yield from table([_operation_row(item) for item in shown])
+    if shown:
+        yield ""
+        yield from (_operation_line(item).text(unicode=unicode) for item in shown)
 
 
-def _operation_row(item: Mapping[str, Any]) -> list[str]:
+def _operation_line(item: Mapping[str, Any]) -> Line:
+    tool, action, code = str(item["tool"]), str(item["action"]), str(item["code"])
+    ended = OperationEnded(bool(item["ok"]), code, str(item["summary"]), item["result"])
+    line = result_line(tool, action, ended)
     if item["state"] == "unknown":
-        outcome = "OUTCOME UNKNOWN; it is not run again"
-    elif item["state"] == "known_result":
-        outcome = outcome_text(item["result"]) or ("done" if item["ok"] else str(item["code"]))
-    else:
-        outcome = f"{item['state']} [{item['code']}]" if item.get("code") else str(item["state"])
-    by = f"by {item['authorized_by']}" if item.get("authorized_by") else ""
-    return [f"turn {item['turn']}", str(item["tool"]), str(item["summary"]), outcome, by]
+        return replace(line, tone="bad", outcome="OUTCOME UNKNOWN; it is not run again")
+    if item["state"] != "known_result":
+        return replace(line, tone="bad", outcome=f"{item['state']}  [{code}]" if code else str(item["state"]))
+    return replace(line, outcome=f"{line.outcome or 'done'}   by {item['authorized_by']}")
 
 
 def _pending(pending: Any) -> Iterator[str]:

@@ -12,9 +12,9 @@ from fluzo.core import events
 from fluzo.core.events import Event, Payload, event_from_json
 from fluzo.core.redact import printable
 
-from .presenter import command_text, outcome_text
+from .presenter import command_text, outcome_text, plan_line
 
-_ACTOR_WIDTH = 8
+_ACTOR_WIDTH = 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,8 +166,8 @@ def _tell_rest(payload: Payload, summary: str) -> tuple[str, str] | None:
         case events.VerificationWaived(by=by):
             told = by, "waived verification"
         case events.PlanUpdated(steps=steps):
-            done = sum(step.get("status") == "done" for step in steps)
-            told = "agent", f"plan: {done} of {len(steps)} steps done"
+            line = plan_line(steps)
+            told = "agent", f"plan: {line.subject}, {line.outcome}"
         case events.InterventionQueued(text=text):
             told = "user", f"added: {' '.join(text.split())}"
         case events.InterventionConsumed():

@@ -66,16 +66,17 @@ class View:
         self._put(text)
         self._in_text = False
 
-    def status(self, text: str) -> None:
+    def status(self, line: Line | None) -> None:
         """What is happening now, until something else is written; nothing off a terminal or amid a text."""
-        if not self._styled or self._in_text or text == self._status:
+        if not self._styled or self._in_text:
             return
+        shown = line.text(unicode=self._unicode) if line else ""
         width = shutil.get_terminal_size().columns - 1
-        shown = printable(text, keep_newlines=False)
         while cell_width(shown) > width:
             shown = shown[:-1]
-        self._write(f"{_CLEAR_LINE}{shown}")
-        self._status = text
+        if shown != self._status:
+            self._write(f"{_CLEAR_LINE}{shown}")
+            self._status = shown
 
     def _put(self, text: str) -> None:
         """Write from the start of a line: after the status is gone and a streamed text has ended."""

@@ -105,7 +105,7 @@ def test_a_model_request_is_no_line_and_its_warnings_are() -> None:
 
 
 def test_the_plan_is_shown_once_with_the_step_at_work() -> None:
-    steps = ({"step": "look", "status": "done"}, {"step": "repair", "status": "in_progress"})
+    steps = ({"step": "look", "status": "completed"}, {"step": "repair", "status": "in_progress"})
     lines = shown(requested("update_plan", "plan", "1 of 2"), ended("1 of 2", steps=steps), events.PlanUpdated(steps))
     assert [" ".join(line.split()) for line in lines] == ["▸ plan repair 1 of 2 done"]
 

@@ -23,13 +23,13 @@ def test_a_timeline_says_when_who_and_what() -> None:
         events.AttemptEnded("blocked", "permission_required"),
     )
     assert lines == [
-        "2026-03-01 08:31:22  user      asked: fix it",
-        "2026-03-01 08:31:22  runtime   attempt 1 began with model coder",
-        "2026-03-01 08:31:22  agent     requested run cargo test",
-        "2026-03-01 08:31:22  grant     allow  (grant)",
-        "2026-03-01 08:31:22  runtime   began run cargo test",
-        "2026-03-01 08:31:22  runtime   run cargo test: exit 101   1.8 s",
-        "2026-03-01 08:31:22  runtime   attempt blocked  [permission_required]",
+        "2026-03-01 08:31:22  user          asked: fix it",
+        "2026-03-01 08:31:22  runtime       attempt 1 began with model coder",
+        "2026-03-01 08:31:22  agent         requested run cargo test",
+        "2026-03-01 08:31:22  grant         allow  (grant)",
+        "2026-03-01 08:31:22  runtime       began run cargo test",
+        "2026-03-01 08:31:22  runtime       run cargo test: exit 101   1.8 s",
+        "2026-03-01 08:31:22  runtime       attempt blocked  [permission_required]",
     ]
 
 
@@ -96,7 +96,7 @@ def test_a_record_of_a_newer_version_is_shown_as_one_that_cannot_be_read() -> No
     (moment,) = Timeline().moments(
         {"type": "Teleported", "at": AT, "seq": 1, "id": "e", "schema_version": 9, "data": {}}
     )
-    assert moment.line() == "2026-03-01 08:31:22  unknown   a record this version cannot read: Teleported"
+    assert moment.line() == "2026-03-01 08:31:22  unknown       a record this version cannot read: Teleported"
 
 
 def test_recorded_text_cannot_act_on_a_terminal() -> None:
