@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import tomlkit
 from tomlkit.exceptions import TOMLKitError
-from tomlkit.items import AoT, Item
+from tomlkit.items import Item
 
 from fluzo.core.errors import ConfigError
 from fluzo.core.settings import check_settings, set_value
@@ -56,21 +56,12 @@ def _edited(text: str, edits: Mapping[str, object]) -> str:
                 if parent not in table:
                     table.add(parent, tomlkit.table(is_super_table=parent != parents[-1]))
                 table = table[parent]
-            _put(table, name, value)
+            table[name] = _item(value)  # A comment behind the old value stays on its line.
         return tomlkit.dumps(document)
     except (TOMLKitError, TypeError) as exc:
         raise ConfigError(
             "The change could not be put into the file; nothing was saved.", hint="Change the line by hand."
         ) from exc
-
-
-def _put(table: Any, name: str, value: object) -> None:
-    item = _item(value)
-    old = table.get(name)
-    if old is not None and hasattr(old, "trivia") and not isinstance(item, AoT):
-        # The comment behind the old value belongs to the line, not to the value.
-        item.trivia.comment_ws, item.trivia.comment = old.trivia.comment_ws, old.trivia.comment
-    table[name] = item
 
 
 def _item(value: object) -> Item:

@@ -223,7 +223,7 @@ def create_exclusive(path: Path, text: str) -> str:
     folder refuses.
     """
     content = text.encode()
-    with _staged(path, content, 0o666) as staged:
+    with _staged(path, content, None) as staged:
         try:
             _link(staged, path)
         except FileExistsError as exc:
@@ -276,15 +276,22 @@ def conflict(path: Path) -> ConfigError:
 
 
 @contextlib.contextmanager
-def _staged(path: Path, content: bytes, mode: int) -> Iterator[Path]:
-    """A complete, synced file beside `path`, gone afterwards unless it was moved into place."""
+def _staged(path: Path, content: bytes, mode: int | None) -> Iterator[Path]:
+    """A complete, synced file beside `path`, gone afterwards unless it was moved into place.
+
+    `mode` None is for a new file of the user's, whose mode is what the umask leaves.
+    """
     staged = path.with_name(f"{path.name}.{secrets.token_hex(6)}.tmp")
     try:
-        descriptor = os.open(staged, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
+        descriptor = os.open(
+            staged,
+            os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC,
+            0o666 if mode is None else mode & 0o600,
+        )
         try:
             with os.fdopen(descriptor, "wb") as stream:
                 stream.write(content)
-                if mode != 0o666:
+                if mode is not None:
                     os.fchmod(stream.fileno(), mode)  # An existing mode is kept whatever the umask is.
                 stream.flush()
                 os.fsync(stream.fileno())

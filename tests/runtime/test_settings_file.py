@@ -193,11 +193,11 @@ def test_creation_works_on_file_systems_without_hard_links(path: Path, monkeypat
 
 def test_replacing_keeps_the_mode_and_refuses_a_moved_file(path: Path) -> None:
     path.write_text(TEXT)
-    path.chmod(0o640)
+    path.chmod(0o666)
     seen = settings_file.read(path)
     version = settings_file.replace(path, "schema_version = 1\n", seen.version)
 
-    assert stat.S_IMODE(path.stat().st_mode) == 0o640
+    assert stat.S_IMODE(path.stat().st_mode) == 0o666
     with pytest.raises(ConfigError) as caught:
         settings_file.replace(path, TEXT, seen.version)
     assert caught.value.code == "configuration_conflict"
