@@ -112,6 +112,8 @@ class Exchange:
         except ProviderError as exc:
             raise self._after_output(exc) from exc.__cause__
         first = self._first_output_at
+        if first is None and self._reader.has_output:
+            first = asyncio.get_running_loop().time()  # An answer in one piece is its own first output.
         return replace(reply, first_output_seconds=None if first is None else first - self._start)
 
     def _after_output(self, error: ProviderError) -> ProviderError:

@@ -168,7 +168,9 @@ def test_an_unstreamed_answer_is_asked_for_and_read() -> None:
     async def scenario() -> None:
         answer = Answer((json.dumps(body).encode(),), 200, JSON)
         async with ScriptedWireServer([answer]) as server, GatewayBench(server.url, stream=False) as bench:
-            assert (await bench.complete()).text == "plain"
+            reply = await bench.complete()
+        assert reply.text == "plain"
+        assert reply.first_output_seconds is not None
         assert server.requests[0].json["stream"] is False
         assert server.requests[0].headers["accept"] == "application/json"
 
