@@ -401,3 +401,16 @@ def test_the_configuration_reference_is_what_the_registry_says(tmp_path: Path) -
         assert f"| `{setting.key.rpartition('.')[2]}` |" in text
     (tmp_path / "docs/configuration.md").write_text(text.replace("`30`", "`31`"))
     assert subprocess.run([*command, "--check"], cwd=tmp_path, capture_output=True, check=False).returncode == 1
+
+
+# --- what reading settings costs --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("argv", [("get", "harness.max_turns"), ("show", "--effective"), ("trust", "--show")])
+def test_reading_settings_loads_no_editor_no_network_and_no_prompt(set_up: Path, argv: tuple[str, ...]) -> None:
+    command = [sys.executable, "-X", "importtime", "-m", "fluzo", "config", *argv]
+    done = subprocess.run(command, cwd=set_up, capture_output=True, text=True, check=True)
+
+    loaded = {line.rpartition("|")[2].strip().partition(".")[0] for line in done.stderr.splitlines()}
+    assert "pydantic" in loaded
+    assert loaded.isdisjoint({"tomlkit", "httpx", "questionary", "prompt_toolkit", "rich", "peewee"})
