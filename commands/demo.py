@@ -271,8 +271,11 @@ def _run_check(root: Path, argv: Sequence[str]) -> TestRun:
             hint="Install it, or play another one: fluzo demo --list",
         ) from exc
     lines = done.stdout.decode("utf-8", "backslashreplace").strip().split("\n")
-    telling = [line for line in lines if line.startswith(("test result:", "FAILED", "OK"))] or lines
-    return TestRun(done.returncode == 0, done.returncode, printable(telling[-1], keep_newlines=False))
+    # Cargo ends with a result for each test binary, most of them empty.
+    telling = [
+        line for line in lines if line.startswith(("test result:", "FAILED", "OK")) and " 0 passed; 0" not in line
+    ]
+    return TestRun(done.returncode == 0, done.returncode, printable((telling or lines)[-1], keep_newlines=False))
 
 
 def _surprises(result: Mapping[str, Any], played: Demo, after: Sequence[TestRun]) -> list[str]:
