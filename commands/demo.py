@@ -5,6 +5,7 @@ read nor written, no network is used, and at the end the directory is gone.
 """
 
 import os
+import secrets
 import shutil
 import subprocess
 import sys
@@ -14,7 +15,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
-from uuid import uuid4
 
 import typer
 
@@ -217,7 +217,7 @@ def _play(base: Path, scenario: Scenario, played: Demo, form: str) -> int:
         view.plain(_opening_lines(scenario, root))
         before = _run_checks(root, played, view, "before")
         with open_host(HostOptions(root)) as host:
-            command = StartTask(uuid4().hex, scenario.prompt)
+            command = StartTask(secrets.token_hex(16), scenario.prompt)
             ended = run_task(host.port, command, view, terminal=None, streams=form == "stream-json")
         after = _run_checks(root, played, view, "after")
         problems = [*simulator.finish(), *_surprises(ended.result, played, after)]

@@ -5,12 +5,12 @@ status is that of the result's reason.
 """
 
 import os
+import secrets
 import shlex
 import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
-from uuid import uuid4
 
 import typer
 
@@ -78,7 +78,7 @@ def run(  # noqa: PLR0913 - one parameter per option of the command line.
     if verify and no_verify:
         raise UsageError("--verify and --no-verify contradict each other.", hint="Leave one of them out.")
     command = StartTask(
-        request_id=uuid4().hex,
+        request_id=secrets.token_hex(16),
         text=read_prompt(prompt, prompt_file),
         allow=tuple(parse_command(text, "--allow") for text in allow or ()),
         verify=tuple(parse_command(text, "--verify") for text in verify or ()),

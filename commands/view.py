@@ -4,7 +4,7 @@ Invariant: progress is never worth a task. When stderr cannot be written any mor
 task goes on.
 """
 
-import shutil
+import os
 from collections.abc import Iterable
 from typing import TextIO
 
@@ -14,6 +14,7 @@ from .output import cell_width, has_unicode, is_styled
 from .presenter import Line
 
 _CLEAR_LINE = "\r\x1b[2K"
+_FALLBACK_COLUMNS = 80
 
 
 class View:
@@ -71,12 +72,17 @@ class View:
         if not self._styled or self._in_text:
             return
         shown = line.text(unicode=self._unicode) if line else ""
-        width = shutil.get_terminal_size().columns - 1
-        while cell_width(shown) > width:
+        while cell_width(shown) >= self._columns():
             shown = shown[:-1]
         if shown != self._status:
             self._write(f"{_CLEAR_LINE}{shown}")
             self._status = shown
+
+    def _columns(self) -> int:
+        try:
+            return os.get_terminal_size(self._stream.fileno()).columns or _FALLBACK_COLUMNS
+        except OSError:
+            return _FALLBACK_COLUMNS
 
     def _put(self, text: str) -> None:
         """Write from the start of a line: after the status is gone and a streamed text has ended."""
