@@ -39,9 +39,9 @@ types: setup
 		if [ -d $$folder ]; then ln -s "$(CURDIR)/$$folder" build/types/fluzo/; fi; \
 	done
 	cd build/types && "$(CURDIR)/$(BIN)/mypy" --config-file "$(CURDIR)/pyproject.toml" \
-		--cache-dir "$(CURDIR)/.mypy_cache" -p fluzo
+		--cache-dir "$(CURDIR)/build/mypy" -p fluzo
 	cd bench && "$(CURDIR)/$(BIN)/mypy" --config-file "$(CURDIR)/pyproject.toml" \
-		--cache-dir "$(CURDIR)/.mypy_cache" run.py
+		--cache-dir "$(CURDIR)/build/mypy" run.py
 
 bench: setup
 	$(BIN)/python bench/run.py

@@ -5,6 +5,7 @@ inside the functions that choose them, so that a read-only command never pays fo
 """
 
 import asyncio
+import contextlib
 import os
 import secrets
 import threading
@@ -17,7 +18,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from fluzo.core.contracts import ContextProvider
-from fluzo.core.errors import ConfigError
+from fluzo.core.errors import ConfigError, StorageError
 from fluzo.core.port import Port
 from fluzo.core.redact import Redactor, make_redactor
 
@@ -366,9 +367,18 @@ def _authorize(name: str, entry: "ChatModel") -> Callable[[], str | None]:
 
 
 def _secrets(settings: "Settings") -> list[str]:
-    """Values that must never be stored or shown: what the model entries' environment references hold now."""
-    names = {entry.api_key_env for entry in settings.models.values() if entry.api_key_env}
-    return [value for name in sorted(names) if (value := os.environ.get(name))]
+    """Values that must never be stored or shown: what the model entries' references resolve to now.
+
+    A reference that does not resolve hides nothing here; its request fails when it is dispatched.
+    """
+    from fluzo.core.settings import ChatModel
+
+    found = []
+    for name, entry in settings.models.items():
+        if isinstance(entry, ChatModel):
+            with contextlib.suppress(ConfigError, StorageError):
+                found.append(_authorize(name, entry)() or "")
+    return found
 
 
 def _assignment(text: str) -> tuple[str, str]:

@@ -256,6 +256,8 @@ class ModelReply:
     warnings: tuple[str, ...] = ()
     attempts: int = 1
     first_output_seconds: float | None = None
+    queue_seconds: float = 0.0
+    """Waited for slots by all attempts together; part of active time, reported apart (PRD 43.3)."""
 
 
 @dataclass(frozen=True, slots=True)

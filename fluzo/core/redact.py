@@ -18,9 +18,10 @@ _SHAPES = re.compile(
   | \bxox[abprs]-[A-Za-z0-9-]{10,}               # Slack
   | \bAKIA[0-9A-Z]{16}\b                         # AWS access key id
   | \bAIza[0-9A-Za-z_-]{35}                      # Google
+  | \b(?:hf_|gsk_|glpat-|xai-|r8_)[A-Za-z0-9_-]{16,}     # Hugging Face, Groq, GitLab, xAI, Replicate
   | \beyJ[A-Za-z0-9_-]{10,}\.eyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]{10,}   # JWT (RFC 7519)
   | -----BEGIN\ [A-Z ]*PRIVATE\ KEY-----.*?(?:-----END\ [A-Z ]*PRIVATE\ KEY-----|\Z)   # PEM (RFC 7468)
-  | (?<=Authorization:\ Bearer\ )\S+
+  | (?<=\bBearer\ )[A-Za-z0-9._~+/=-]{16,}                # RFC 6750
     """,
     re.VERBOSE | re.DOTALL,
 )

@@ -58,14 +58,11 @@ class Gateway:
         request: ModelRequest,
         on_delta: OnDelta,
         remaining_seconds: float,
-        *,
-        on_queued: Callable[[float], None] = lambda seconds: None,
     ) -> ModelReply:
         """One inference. `on_delta` gets provisional text as it arrives; the reply alone is what counts.
 
-        `on_queued` is told the seconds each physical request waited for its slot. Raises ConfigError for an unknown
-        model or a destination that is not allowed, CapacityError when there is no slot, ProviderError otherwise.
-        A cancelled or timed-out request leaves its slot uncertain.
+        Raises ConfigError for an unknown model or a destination that is not allowed, CapacityError when there is no
+        slot, ProviderError otherwise. A cancelled or timed-out request leaves its slot uncertain.
         """
         endpoint = self._endpoints.get(model_id)
         if endpoint is None:
@@ -74,11 +71,15 @@ class Gateway:
         loop = asyncio.get_running_loop()
         deadline = loop.time() + remaining_seconds
         body = encode(request, endpoint)
-        attempt = 1
+        attempt, queued = 1, 0.0
         while True:
             try:
-                reply = await self._attempt(endpoint, request, body, on_delta, deadline, on_queued)
-                return replace(reply, attempts=attempt)
+                slot = await self._admission.reserve(
+                    endpoint.capacity, endpoint.pool, request.purpose, deadline - loop.time()
+                )
+                queued += slot.queue_seconds
+                reply = await self._attempt(endpoint, slot, request, body, on_delta, deadline)
+                return replace(reply, attempts=attempt, queue_seconds=queued)
             except ProviderError as exc:
                 delay = RETRY_DELAYS_SECONDS[min(attempt, len(RETRY_DELAYS_SECONDS)) - 1]
                 if exc.retry != "safe" or attempt > self._retries or loop.time() + delay >= deadline:
@@ -96,17 +97,14 @@ class Gateway:
     async def _attempt(
         self,
         endpoint: ModelEndpoint,
+        slot: Reservation,
         request: ModelRequest,
         body: bytes,
         on_delta: OnDelta,
         deadline: float,
-        on_queued: Callable[[float], None],
     ) -> ModelReply:
-        wait_seconds = deadline - asyncio.get_running_loop().time()
-        slot = await self._admission.reserve(endpoint.capacity, endpoint.pool, request.purpose, wait_seconds)
         exchange: Exchange | None = None
         try:
-            on_queued(slot.queue_seconds)
             token = self._authorize[endpoint.id]()
             redact = self._redact_with(token)
             client, exchange_type = self.client(endpoint)

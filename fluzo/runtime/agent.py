@@ -15,6 +15,9 @@ from fluzo.core.records import Message, ModelReply, ToolCall
 MAX_CONTINUATIONS = 2
 """How often in a row an answer may hit the output limit before the attempt ends."""
 
+_CUT_OFF_HINTS = {"length": "Raise max_output_tokens of the model entry, or ask for a smaller step."}
+_BROKEN_OFF_HINT = "Check the server's log, then run the task again."
+
 
 class NativeAgent:
     """The built-in agent: fixed instructions, native tool calls, one model request a turn."""
@@ -70,11 +73,7 @@ class NativeRun:
             raise ProviderError(
                 "the model's answer ended before it was complete; nothing of it was run",
                 code="provider_incomplete",
-                hint=(
-                    "Raise max_output_tokens of the model entry, or ask for a smaller step."
-                    if reply.finish == "length"
-                    else "Check the server's log, then run the task again."
-                ),
+                hint=" ".join(reply.warnings) or _CUT_OFF_HINTS.get(reply.finish, _BROKEN_OFF_HINT),
                 detail={"partial_text": reply.text, "finish": reply.finish},
             )
         self._continuations += 1

@@ -77,7 +77,9 @@ class Budget:
                 detail={"limit": "max_total_tokens", "used": used, "allowed": self._limits.max_total_tokens},
             )
 
-    def settle(self, request: ModelRequest, usage: Usage | None, received_tokens: int) -> Usage:
+    def settle(
+        self, request: ModelRequest, usage: Usage | None, received_tokens: int, queue_seconds: float = 0.0
+    ) -> Usage:
         """Book one request; without a report the estimate counts, marked as such. Returns what was booked."""
         booked = usage or Usage(request.estimated_input_tokens, received_tokens, estimated=True)
         self._spent = replace(
@@ -85,6 +87,7 @@ class Budget:
             input_tokens=self._spent.input_tokens + booked.input_tokens,
             output_tokens=self._spent.output_tokens + booked.output_tokens,
             estimated_tokens=self._spent.estimated_tokens + (booked.total_tokens if booked.estimated else 0),
+            queue_seconds=self._spent.queue_seconds + queue_seconds,
         )
         return booked
 
@@ -95,7 +98,10 @@ class Budget:
         return {
             "turns": _line(spent.turns, limits.max_turns, "counted"),
             "tool_calls": _line(spent.tool_calls, limits.max_tool_calls, "counted"),
-            "active_seconds": _line(round(spent.active_seconds, 3), limits.max_active_seconds, "measured"),
+            "active_seconds": {
+                **_line(round(spent.active_seconds, 3), limits.max_active_seconds, "measured"),
+                "queued": round(spent.queue_seconds, 3),
+            },
             "tokens": {
                 **_line(tokens, limits.max_total_tokens, _provenance(tokens, spent.estimated_tokens)),
                 "input": spent.input_tokens,

@@ -45,10 +45,12 @@ from fluzo.core.records import (
     ToolResult,
     Usage,
 )
+from fluzo.core.text import refused
 from fluzo.policy.scope import exact_scope_of, fingerprint, scope_of
 from fluzo.runtime.approvals import Approvals, Authorization
 from fluzo.runtime.budget import Budget
 from fluzo.runtime.recorder import Recorder
+from fluzo.tools.dialogue import answered
 
 if TYPE_CHECKING:
     from fluzo.models.gateway import Gateway
@@ -121,9 +123,11 @@ class Gate:
 
         async def settle(reply: ModelReply) -> Known:
             received = parts.estimate_tokens(reply.text + reply.reasoning + _arguments(reply))
-            usage = parts.budget.settle(request, reply.usage, received)
+            usage = parts.budget.settle(request, reply.usage, received, reply.queue_seconds)
             facts = _reply_facts(reply, usage)
-            return Known(reply.outcome == "complete", "", reply.outcome, facts, events=(_settled(usage),))
+            return Known(
+                reply.outcome == "complete", "", reply.outcome, facts, events=(_settled(usage, reply.queue_seconds),)
+            )
 
         operation = Operation("model", "infer", "network", f"{parts.model_id} turn {turn}")
         record = self._record(operation, "")
@@ -223,7 +227,7 @@ class Gate:
             (OperationIntended(operation.tool, operation.summary),),
         )
         await self._commit_known(done, Known(True, "", operation.summary, {"answer": answer}))
-        return ToolResult(True, f"The user answers: {parts.recorder.redact(answer)}")
+        return answered(parts.recorder.redact(answer))
 
     # --- the one way ------------------------------------------------------------------------------------------
 
@@ -360,11 +364,6 @@ class Gate:
         await self._parts.recorder.commit_outcome(ended, events=(OperationMarkedUnknown(record.summary, why),))
 
 
-def refused(code: str, message: str) -> ToolResult:
-    """A call that did nothing, as the model reads it."""
-    return ToolResult(False, f"error ({code}): {message}", code=code)
-
-
 def _steps(result: ToolResult) -> tuple[Mapping[str, object], ...]:
     steps = result.detail.get("steps")
     return tuple(steps) if isinstance(steps, list | tuple) else ()
@@ -374,9 +373,14 @@ def _arguments(reply: ModelReply) -> str:
     return "".join(call.name + call.arguments for call in reply.tool_calls)
 
 
-def _settled(usage: Usage) -> UsageSettled:
+def _settled(usage: Usage, queue_seconds: float) -> UsageSettled:
     return UsageSettled(
-        usage.input_tokens, usage.output_tokens, usage.cached_tokens, usage.reasoning_tokens, usage.estimated
+        usage.input_tokens,
+        usage.output_tokens,
+        usage.cached_tokens,
+        usage.reasoning_tokens,
+        usage.estimated,
+        round(queue_seconds, 3),
     )
 
 

@@ -45,7 +45,7 @@ def test_a_command_whose_end_nobody_recorded_is_unknown_and_is_not_run_again(tmp
     assert ran["state"] == "unknown"
     assert again["attempts"][0]["state"] == "interrupted"
     assert (tmp_path / "ran").read_text() == "run\n"
-    assert b"outcome unknown" in replayed.stdout
+    assert b"OUTCOME UNKNOWN" in replayed.stdout
 
 
 def test_looking_at_an_interrupted_task_changes_nothing(tmp_path: Path) -> None:

@@ -47,7 +47,6 @@ class GatewayBench:
         self.sleep = RecordedSleep(self._during_sleep)
         self.free_during_sleep: list[bool] = []
         self.deltas: list[tuple[str, bool]] = []
-        self.queued: list[float] = []
         self.first_delta = asyncio.Event()
         self.gateway = Gateway([self.endpoint], {"coder": authorize}, self.admission, retries=retries, sleep=self.sleep)
 
@@ -58,9 +57,7 @@ class GatewayBench:
         await self.gateway.close()
 
     async def complete(self, request: ModelRequest = REQUEST, remaining_seconds: float = 600) -> ModelReply:
-        return await self.gateway.complete(
-            "coder", request, self._delta, remaining_seconds, on_queued=self.queued.append
-        )
+        return await self.gateway.complete("coder", request, self._delta, remaining_seconds)
 
     def occupied(self) -> tuple[int, int]:
         """Occupied and uncertain slots of the pool."""
