@@ -46,7 +46,15 @@ def test_a_task_is_shown_in_full(done: tuple[Project, list[dict[str, Any]]]) -> 
     assert detail["task"]["result"] == results[1]
     assert [item["tool"] for item in detail["operations"]] == ["model", "write_file", "model"]
     text = project.fluzo("task", "show", results[1]["task_id"]).stdout.decode()
-    for said in ("Write a file.", "write_file", "+x", "Written.", results[1]["trace_id"], "fluzo replay"):
+    for said in (
+        "Write a file.",
+        "✓ write   new.txt",
+        "by policy",
+        "+x",
+        "Written.",
+        results[1]["trace_id"],
+        "fluzo replay",
+    ):
         assert said in text
 
 
