@@ -20,6 +20,7 @@ from typing import Literal
 
 from fluzo.core.errors import ToolError
 from fluzo.core.records import ProcessResult
+from fluzo.workspace.capture import Capture
 from fluzo.workspace.environment import clean_path
 
 READ_BYTES = 256 * 1024
@@ -31,37 +32,6 @@ KILL_SECONDS = 2.0
 """How long the kernel may take to end a killed process before it is reported as uncertain."""
 
 Termination = Literal["exited", "terminated", "killed", "uncertain"]
-
-
-class Capture:
-    """Head and tail of a stream in bounded memory, with the count of what fell between."""
-
-    def __init__(self, limit: int) -> None:
-        self._head_limit = limit // 2
-        self._tail_limit = limit - self._head_limit
-        self._head = bytearray()
-        self._tail = bytearray()
-        self.total = 0
-
-    def add(self, chunk: bytes) -> None:
-        self.total += len(chunk)
-        if (room := self._head_limit - len(self._head)) > 0:
-            self._head += chunk[:room]
-            chunk = chunk[room:]
-        self._tail += chunk
-        if len(self._tail) > 2 * self._tail_limit:  # Cut rarely, so that each byte is moved once on average.
-            del self._tail[: -self._tail_limit]
-
-    @property
-    def truncated(self) -> bool:
-        return self.total > self._head_limit + self._tail_limit
-
-    def text(self) -> bytes:
-        if not self.truncated:
-            return bytes(self._head + self._tail)
-        omitted = self.total - self._head_limit - self._tail_limit
-        note = f"\n[... {omitted} bytes omitted ...]\n".encode()
-        return bytes(self._head + note + self._tail[-self._tail_limit :])
 
 
 @dataclass(slots=True)
@@ -76,6 +46,8 @@ class _Group:
     activity: asyncio.Event = field(default_factory=asyncio.Event)
     members: dict[int, int] = field(default_factory=dict)
     reaped: bool = False
+    followed: asyncio.Event = field(default_factory=asyncio.Event)
+    """Set when nobody waits for the result any more."""
 
     @property
     def id(self) -> int:
@@ -89,6 +61,8 @@ class Processes:
         self._grace_seconds = grace_seconds
         self._executor = executor
         self._groups: list[_Group] = []
+        self._launches: set[asyncio.Task[_Group]] = set()
+        self._stopped = False
 
     async def run(
         self,
@@ -104,11 +78,19 @@ class Processes:
 
         Raises ToolError when it could not be started; a deadline, a cancellation and a bad exit are results.
         """
-        if cancel.is_set():
+        if cancel.is_set() or self._stopped:
             return ProcessResult(None, b"", 0, False, 0.0, cancelled=True)
         capture = Capture(capture_bytes)
         begun = time.monotonic()
         group = await self._start(argv, cwd, env, capture.add)
+        try:
+            return await self._follow(group, capture, begun, timeout_seconds, cancel)
+        finally:
+            group.followed.set()
+
+    async def _follow(
+        self, group: _Group, capture: Capture, begun: float, timeout_seconds: float, cancel: asyncio.Event
+    ) -> ProcessResult:
         try:
             ended = await self._wait(group, timeout_seconds, cancel)
             termination: Termination = "exited" if ended == "exited" else await self._end(group)
@@ -137,33 +119,49 @@ class Processes:
         )
 
     async def stop(self) -> list[int]:
-        """End every owned process: TERM, the grace period, KILL. Returns the pids that could not be ended."""
+        """End every owned process: TERM, the grace period, KILL; none is started from now on.
+
+        Returns the pids that could not be ended, or of which it is not certain that they are ours to end.
+        """
+        self._stopped = True
+        await asyncio.gather(*self._launches, return_exceptions=True)
         groups = [group for group in self._groups if not self._drop_if_over(group)]
-        await asyncio.gather(*(self._end(group) for group in groups))
-        survivors: list[int] = []
-        for group in groups:
-            if _has_ended(group.pidfd):
-                self._reap(group)
-            else:
-                survivors.append(group.id)
-            self._adopt(group)
-            survivors += sorted(set(_scan(group.id)) - {group.id})
-            self._forget(group)
-        return survivors
+        survivors = await asyncio.gather(*(self._stop_group(group) for group in groups))
+        return sorted(pid for pids in survivors for pid in pids)
+
+    async def _stop_group(self, group: _Group) -> list[int]:
+        if await self._end(group) == "uncertain":
+            return _scan(group.id)
+        await group.followed.wait()  # Whoever waits for the command's result still uses the descriptors.
+        self._reap(group)
+        left = _scan(group.id)
+        self._forget(group)
+        return left
 
     # --- start and end ----------------------------------------------------------------------------------------
 
     async def _start(
         self, argv: Sequence[str], cwd: int | Path, env: Mapping[str, str], sink: Callable[[bytes], None]
     ) -> _Group:
-        loop = asyncio.get_running_loop()
-        # The exec may take long on a slow disk; should we be cancelled meanwhile, the child still gets its end.
-        starting = loop.run_in_executor(self._executor, _spawn, list(argv), cwd, dict(env))
+        # A task of its own: the exec may take long on a slow disk, and once begun it is seen through, whatever
+        # happens to us, so that no child is ever running without being listed.
+        launch = asyncio.create_task(self._launch(list(argv), cwd, dict(env), sink))
+        self._launches.add(launch)
+        launch.add_done_callback(self._launches.discard)
         try:
-            process, pipe = await asyncio.shield(starting)
+            return await asyncio.shield(launch)
         except asyncio.CancelledError:
-            starting.add_done_callback(_kill_orphan)
+            with contextlib.suppress(ToolError):
+                group = await launch
+                await asyncio.shield(self._end(group))
+                group.followed.set()
             raise
+
+    async def _launch(
+        self, argv: list[str], cwd: int | Path, env: dict[str, str], sink: Callable[[bytes], None]
+    ) -> _Group:
+        loop = asyncio.get_running_loop()
+        process, pipe = await loop.run_in_executor(self._executor, _spawn, argv, cwd, env)
         group = _Group(process, os.pidfd_open(process.pid), pipe, sink)
         self._groups.append(group)
         loop.add_reader(pipe, _read, group)
@@ -214,12 +212,14 @@ class Processes:
 
     async def _settle(self, group: _Group) -> None:
         """Wait for the last output: to the end of the pipe, or until children that keep it open are quiet."""
+        clock = asyncio.get_running_loop().time
+        deadline = clock() + LINGER_SECONDS
+        _read(group)  # What the command itself wrote before it ended is in the pipe by now.
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(LINGER_SECONDS):
-                _read(group)  # What the command itself wrote before it ended is in the pipe by now.
-                while not group.eof.is_set():
-                    group.activity.clear()
-                    await asyncio.wait_for(group.activity.wait(), QUIET_SECONDS)
+            while not group.eof.is_set() and (left := deadline - clock()) > 0:
+                group.activity.clear()
+                async with asyncio.timeout(min(QUIET_SECONDS, left)):
+                    await group.activity.wait()
 
     # --- bookkeeping ------------------------------------------------------------------------------------------
 
@@ -312,14 +312,6 @@ def _not_started(name: str, exc: OSError | ValueError) -> ToolError:
         return ToolError(f"{name}: not executable", code="not_executable")
     reason = exc.strerror if isinstance(exc, OSError) else str(exc)
     return ToolError(f"{name} could not be started: {reason}", code="not_started")
-
-
-def _kill_orphan(starting: "asyncio.Future[tuple[subprocess.Popen[bytes], int]]") -> None:
-    if not starting.cancelled() and starting.exception() is None:
-        process, pipe = starting.result()
-        os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-        os.close(pipe)
 
 
 # --- watching -------------------------------------------------------------------------------------------------
