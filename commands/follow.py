@@ -12,7 +12,7 @@ from types import FrameType
 from typing import Any
 
 from fluzo.core import events
-from fluzo.core.errors import Cancelled, FluzoError, StorageError, exit_status
+from fluzo.core.errors import Cancelled, FluzoError, error_of
 from fluzo.core.events import Event
 from fluzo.core.port import (
     Ack,
@@ -112,11 +112,13 @@ def run_task(
             raise refusal(ack)
         follower = _Follower(port, ack, view, terminal, streams=streams)
         follower.follow(interrupts, patience_seconds)
-    task: Mapping[str, Any] = port.query(TaskDetail(ack.task_id)).result().data["task"]
-    result: Mapping[str, Any] | None = task.get("result")
+    detail = port.query(TaskDetail(ack.task_id)).result().data
+    result: Mapping[str, Any] | None = detail["task"].get("result")
     if not result:
-        raise StorageError(
-            f"The end of task {ack.task_id} could not be stored.",
+        failure: Mapping[str, Any] = detail.get("failure") or {}
+        raise error_of(
+            str(failure.get("code") or "storage_failed"),
+            f"The end of task {ack.task_id} could not be stored. {failure.get('message', '')}".rstrip(),
             hint=f"See what is known of it: fluzo tasks show {ack.task_id}",
         )
     return Ended(result, follower.shown_text == result.get("message"))
@@ -124,9 +126,7 @@ def run_task(
 
 def refusal(ack: Ack) -> FluzoError:
     """The error for a command that was not accepted, with the exit status of its code."""
-    status = exit_status(ack.code)
-    kind = next((cls for cls in FluzoError.__subclasses__() if cls.exit_status == status), FluzoError)
-    return kind(ack.message or "The runtime refused the command.", code=ack.code or None)
+    return error_of(ack.code or "internal_error", ack.message or "The runtime refused the command.")
 
 
 class _Follower:

@@ -187,7 +187,7 @@ async def _start(
     except BaseException:
         await journal.close()
         raise
-    queries = Queries(journal, lambda: True, tasks.pending)
+    queries = Queries(journal, lambda: True, tasks.pending, lambda: tasks.failure)
     return journal, Application(loop, journal, feed, queries, tasks), tasks.quiesce
 
 

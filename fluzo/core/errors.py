@@ -170,3 +170,10 @@ EXIT_STATUS_BY_CODE: dict[str, int] = {
 def exit_status(code: str) -> int:
     """Exit status for a reason code; an unlisted code is an internal error (70), never a success."""
     return EXIT_STATUS_BY_CODE.get(code, 70)
+
+
+def error_of(code: str, message: str, hint: str = "") -> FluzoError:
+    """The error for a code that came as a value, with the class of its exit status."""
+    status = exit_status(code)
+    kind = next((cls for cls in FluzoError.__subclasses__() if cls.exit_status == status), FluzoError)
+    return kind(message, code=code, hint=hint)

@@ -35,6 +35,8 @@ class RulePolicy:
 
     def _boundary(self, operation: Operation) -> Decision | None:
         for path in operation.paths:
+            if path.startswith("/") or ".." in path.split("/"):
+                return Decision("deny", "outside_workspace", f"{path} leads out of the workspace")
             if is_protected_path(path):
                 return Decision("deny", "protected_path", f"{path} is protected; Git and Fluzo's own files stay closed")
             if is_secret_path(path) and operation.effect in ("read", "write"):
@@ -44,7 +46,7 @@ class RulePolicy:
     def _process(self, operation: Operation) -> Decision | None:
         if operation.effect != "execute":
             return None
-        return _by_rule(self._rules.shell, "shell", "commands run unsandboxed with your authority")
+        return _by_rule(self._rules.shell, "shell", "nobody has allowed exactly this command yet")
 
     def _change(self, operation: Operation) -> Decision | None:
         if operation.effect != "write":

@@ -6,8 +6,8 @@ once, never a wait (PRD 12.1, 12.2).
 """
 
 import asyncio
-from collections.abc import Callable
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -21,7 +21,7 @@ from fluzo.core.events import (
     QuestionAnswered,
     QuestionAsked,
 )
-from fluzo.core.records import Decision, Grant, Operation, OperationRecord, OperationState
+from fluzo.core.records import Decision, Grant, Operation, OperationRecord
 from fluzo.policy.scope import exact_scope_of, fingerprint, scope_of
 from fluzo.runtime.recorder import Recorder
 
@@ -72,6 +72,7 @@ class Approvals:
         self._new_id = new_id
         self._now = now
         self._pending: dict[str, Pending] = {}
+        self._announced: set[str] = set()
         self.yolo = yolo
 
     @property
@@ -97,7 +98,8 @@ class Approvals:
 
     async def ask_user(self, record: OperationRecord, question: str, choices: tuple[str, ...]) -> str:
         """Put the agent's question to the user. Raises InputRequired when nobody is there, or Cancelled."""
-        asked = (_requested(record), QuestionAsked(question, choices))
+        self._announced.add(record.id)
+        asked = (requested(record), QuestionAsked(question, choices))
         await self._recorder.commit(record, events=asked, operation_id=record.id)
         data: dict[str, object] = {"question": question, "choices": list(choices)}
         unanswered = InputRequired(
@@ -107,9 +109,16 @@ class Approvals:
         )
         if not self._interactive:
             raise unanswered
-        answer = await self._wait(Pending(record.id, "question", record.fingerprint, data, unanswered, _future()))
-        await self._recorder.commit(events=(QuestionAnswered(answer),), operation_id=record.id)
-        return answer
+        async with self._open(
+            Pending(record.id, "question", record.fingerprint, data, unanswered, _future())
+        ) as asking:
+            answer = await asking.future
+            await self._recorder.commit(events=(QuestionAnswered(answer),), operation_id=record.id)
+            return answer
+
+    def announced(self, record: OperationRecord) -> bool:
+        """Whether a question has put this operation's request on record already."""
+        return record.id in self._announced
 
     def answer(self, operation_id: str, asked: str, answer: str) -> bool:
         """Deliver the user's answer; False when that question is not (or no longer) being asked."""
@@ -172,7 +181,8 @@ class Approvals:
     async def _ask(self, operation: Operation, record: OperationRecord, decision: Decision) -> Authorization:
         scope = scope_of(operation, self._workspace)
         asked = PermissionRequested(operation.tool, operation.summary, scope, decision.reason)
-        await self._recorder.commit(record, events=(_requested(record), asked), operation_id=record.id)
+        self._announced.add(record.id)
+        await self._recorder.commit(record, events=(requested(record), asked), operation_id=record.id)
         unanswered = PermissionRequired(
             f"{operation.tool} {operation.summary} needs your permission and nobody can be asked",
             hint=_how_to_permit(operation),
@@ -191,8 +201,9 @@ class Approvals:
             "reason": decision.reason,
             "text": decision.text,
         }
-        answer = await self._wait(Pending(record.id, "permission", record.fingerprint, data, unanswered, _future()))
-        return await self._act_on(answer, operation, record)
+        question = Pending(record.id, "permission", record.fingerprint, data, unanswered, _future())
+        async with self._open(question):
+            return await self._act_on(await question.future, operation, record)
 
     async def _act_on(self, answer: str, operation: Operation, record: OperationRecord) -> Authorization:
         if answer == "yolo":
@@ -223,11 +234,13 @@ class Approvals:
         )
         return Authorization("user", grant)
 
-    async def _wait(self, pending: Pending) -> str:
+    @asynccontextmanager
+    async def _open(self, pending: Pending) -> AsyncIterator[None]:
+        """The question is open inside; the task waits, and its answer is recorded before the task runs again."""
         self._pending[pending.operation_id] = pending
         try:
             async with self._waiting("permission" if pending.kind == "permission" else "user_input"):
-                return await pending.future
+                yield
         finally:
             del self._pending[pending.operation_id]
 
@@ -236,8 +249,8 @@ def _future() -> "asyncio.Future[str]":
     return asyncio.get_running_loop().create_future()
 
 
-def _requested(record: OperationRecord) -> OperationRequested:
-    assert record.state is OperationState.REQUESTED
+def requested(record: OperationRecord) -> OperationRequested:
+    """The event that opens the story of an operation."""
     return OperationRequested(
         record.tool, record.action, record.summary, record.fingerprint, record.turn, record.call_id
     )

@@ -47,7 +47,7 @@ from fluzo.core.records import (
 )
 from fluzo.core.text import refused
 from fluzo.policy.scope import exact_scope_of, fingerprint, scope_of
-from fluzo.runtime.approvals import Approvals, Authorization
+from fluzo.runtime.approvals import Approvals, Authorization, requested
 from fluzo.runtime.budget import Budget
 from fluzo.runtime.recorder import Recorder
 from fluzo.tools.dialogue import answered
@@ -246,10 +246,8 @@ class Gate:
         """
         parts = self._parts
         decision = parts.policy.evaluate(operation)
-        asked = False
         try:
             authorization = await parts.approvals.settle(operation, record, decision)
-            asked = authorization.by in ("user", "yolo") and decision.verdict == "ask"
             if authorization.by == "user" and recheck is not None:
                 # The user may have taken minutes to answer: the file may have moved meanwhile.
                 await recheck()
@@ -267,7 +265,7 @@ class Gate:
             grant_id=authorization.grant.id if authorization.grant else "",
         )
         await parts.recorder.commit_intent(
-            record, authorization.grant, self._intent_events(operation, record, authorization, decision.reason, asked)
+            record, authorization.grant, self._intent_events(record, authorization, decision.reason)
         )
         if authorization.grant:
             parts.approvals.consumed(authorization.grant)
@@ -321,18 +319,15 @@ class Gate:
             requested_at=parts.now(),
         )
 
-    def _intent_events(
-        self, operation: Operation, record: OperationRecord, authorization: Authorization, reason: str, asked: bool
-    ) -> tuple[OperationRequested | OperationDecided | OperationIntended, ...]:
-        requested = OperationRequested(
-            record.tool, record.action, record.summary, record.fingerprint, record.turn, record.call_id
-        )
-        rest = (
+    def _opening(self, record: OperationRecord) -> tuple[OperationRequested, ...]:
+        return () if self._parts.approvals.announced(record) else (requested(record),)
+
+    def _intent_events(self, record: OperationRecord, authorization: Authorization, reason: str) -> tuple[Payload, ...]:
+        return (
+            *self._opening(record),
             OperationDecided("allow", reason, authorization.by, record.grant_id),
-            OperationIntended(operation.tool, operation.summary, record.grant_id),
+            OperationIntended(record.tool, record.summary, record.grant_id),
         )
-        # A question to the user has recorded the request already, with the answer after it.
-        return rest if asked and authorization.by == "user" else (requested, *rest)
 
     async def _not_started(self, call: ToolCall, error: FluzoError) -> ToolResult:
         operation = Operation(call.name, "plan", "none", error.message)
@@ -342,9 +337,8 @@ class Gate:
 
     async def _refuse(self, record: OperationRecord, error: FluzoError) -> None:
         ended = replace(record, state=OperationState.REFUSED, ok=False, code=error.code, ended_at=self._parts.now())
-        await self._parts.recorder.commit(
-            ended, events=(OperationRefused(error.code, error.message),), operation_id=record.id
-        )
+        events: tuple[Payload, ...] = (*self._opening(record), OperationRefused(error.code, error.message))
+        await self._parts.recorder.commit(ended, events=events, operation_id=record.id)
 
     async def _commit_known(self, record: OperationRecord, known: Known) -> None:
         ended = replace(

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from fluzo.core.contracts import Storage
-from fluzo.core.errors import UsageError
+from fluzo.core.errors import FluzoError, UsageError
 from fluzo.core.events import event_to_json
 from fluzo.core.port import (
     EventPage,
@@ -27,17 +27,22 @@ MAX_PAGE = 1000
 
 
 class Queries:
-    """`live` says whether some process owns the workspace; `pending` gives a task's open questions."""
+    """`live` says whether some process owns the workspace; `pending` gives a task's open questions.
+
+    `failure` is why the end of the last attempt could not be stored, where that happened.
+    """
 
     def __init__(
         self,
         storage: Storage,
         live: Callable[[], bool],
         pending: Callable[[str], Sequence[Pending]],
+        failure: Callable[[], FluzoError | None] = lambda: None,
     ) -> None:
         self._storage = storage
         self._live = live
         self._pending = pending
+        self._failure = failure
 
     async def answer(self, query: Query) -> Snapshot:
         """The read model of one query. Raises UsageError `not_found` for an unknown or ambiguous id."""
@@ -74,7 +79,8 @@ class Queries:
 
     async def _task_detail(self, query: TaskDetail) -> Mapping[str, Any]:
         task = await self._find_task(query.task_id)
-        return views.task_detail(
+        failure = self._failure()
+        detail = views.task_detail(
             task,
             await self._storage.attempts(task.id),
             await self._storage.operations(task.id),
@@ -82,6 +88,7 @@ class Queries:
             self._pending(task.id),
             live=self._live(),
         )
+        return {**detail, "failure": failure.to_json() if failure else None}
 
     async def _session_detail(self, query: SessionDetail) -> Mapping[str, Any]:
         session = await self._find_session(query.session_id)

@@ -93,7 +93,7 @@ def test_a_file_that_changes_while_the_question_is_open_makes_the_approval_void(
     def changed_by_user(root: Path) -> None:
         (root / "sheep.py").write_text("COUNT = 1  # mine\n")
 
-    last = {"expect": {"tool_results": [{"call": "e1", "contains": ["stale_file"]}]}, **_text("I will read again")}
+    last = {"expect": {"tool_results": [{"call": "e1", "contains": ["changed while"]}]}, **_text("I will read again")}
     with interactive(tmp_path, scripted(EDIT, last), before=changed_by_user) as (running, simulator):
         question = running.pending()
         assert question["reason"] == "user_changes"
@@ -126,6 +126,23 @@ def test_switching_yolo_on_settles_the_open_question_and_is_named_as_the_one_who
         assert "YoloChanged" in running.event_names()
     runs = [item for item in detail["operations"] if item["tool"] == "run"]
     assert [item["authorized_by"] for item in runs] == ["yolo", "yolo"]
+
+
+def test_the_answer_is_on_record_before_the_task_runs_again(tmp_path: Path) -> None:
+    with interactive(tmp_path, scripted(TOUCH, say("done"))) as (running, _):
+        answer(running, "once")
+        running.finish()
+        names = running.event_names()
+    asked = names.index("PermissionRequested")
+    assert names[asked : asked + 7] == [
+        "PermissionRequested",
+        "TaskStateChanged",
+        "PermissionAnswered",
+        "GrantCreated",
+        "TaskStateChanged",
+        "OperationDecided",
+        "OperationIntended",
+    ]
 
 
 def test_a_revoked_grant_no_longer_covers_the_next_dispatch(tmp_path: Path) -> None:

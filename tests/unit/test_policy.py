@@ -37,6 +37,11 @@ def test_credential_files_are_denied(path: str) -> None:
     assert verdict(Operation("read_file", "read", "read", path, paths=(path,))) == ("deny", "secret_file")
 
 
+@pytest.mark.parametrize("path", ["../x", "/etc/passwd", "a/../../x", ".."])
+def test_paths_that_lead_out_are_denied_before_anything_is_tried(path: str) -> None:
+    assert verdict(Operation("read_file", "read", "read", path, paths=(path,))) == ("deny", "outside_workspace")
+
+
 def test_a_file_the_user_had_changed_is_asked_for() -> None:
     touched = Operation("edit_file", "edit", "write", "a.py", paths=("a.py",), touches_user_changes=True)
     assert verdict(touched) == ("ask", "user_changes")
