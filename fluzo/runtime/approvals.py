@@ -109,9 +109,8 @@ class Approvals:
         )
         if not self._interactive:
             raise unanswered
-        async with self._open(
-            Pending(record.id, "question", record.fingerprint, data, unanswered, _future())
-        ) as asking:
+        asking = Pending(record.id, "question", record.fingerprint, data, unanswered, _future())
+        async with self._open(asking):
             answer = await asking.future
             await self._recorder.commit(events=(QuestionAnswered(answer),), operation_id=record.id)
             return answer

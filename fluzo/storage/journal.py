@@ -56,7 +56,8 @@ class Journal:
         self._new_id = new_id
         self._now = now
         self._read_only = read_only
-        self._opened_at = time.time()
+        # Times of files come from a clock that is some milliseconds behind.
+        self._opened_at = time.time() - 1.0
         self._writer = WriterThread("fluzo-journal")
         self._readers = ThreadPoolExecutor(_READERS, "fluzo-reader")
         self._idle: list[SqliteDatabase] = []
@@ -229,7 +230,9 @@ class Journal:
         await self._writer.run(self._admit_write)
 
         def clean(db: SqliteDatabase) -> tuple[str, ...]:
-            keep = queries.artifact_ids(db) | self._staging
+            # Those under way first: one that gets its record between the two looks is then in the second.
+            keep = self._staging.copy()
+            keep |= queries.artifact_ids(db)
             removed = artifacts.sweep(self._drive / ARTIFACTS, keep, before=self._opened_at)
             return removed + database.sweep(self._drive, before=self._opened_at)
 
