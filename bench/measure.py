@@ -11,6 +11,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+WARM_UP = 3
+"""Samples of each side that are taken first and not counted."""
+
 
 @dataclass(frozen=True)
 class Row:
@@ -52,10 +55,10 @@ class Setting:
 
 
 def interleave(
-    subject: Callable[[], object], reference: Callable[[], object], samples: int, warm_up: int = 3
+    subject: Callable[[], object], reference: Callable[[], object], samples: int
 ) -> tuple[list[float], list[float]]:
-    """Take `samples` of each in turn, after some of each that are not counted; seconds, subject first."""
-    for _ in range(warm_up):
+    """Take `samples` of each in turn, after `WARM_UP` of each that are not counted; seconds, subject first."""
+    for _ in range(WARM_UP):
         subject()
         reference()
     taken: tuple[list[float], list[float]] = ([], [])

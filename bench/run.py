@@ -13,6 +13,8 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
+import headless
+import journal
 import startup
 from measure import Row, Setting, percentile
 
@@ -20,6 +22,9 @@ ROOT = Path(__file__).resolve().parents[1]
 ROWS: dict[str, Callable[[Setting], Row]] = {
     "version": startup.version,
     "help": startup.help_text,
+    "headless": headless.run,
+    "exit": headless.last_answer_to_exit,
+    "journal": journal.intent_and_outcome,
 }
 COLUMNS = "{:<24} {:>4} {:>9} {:>9} {:>9} {:>9}   {:<26} {:>9} {:>7} {:>7}  {}"
 
