@@ -26,12 +26,12 @@ from .options import GlobalOptions
 
 COMMANDS = {
     "run": "Give the agent a task and see it through, without the full screen.",
-    "init": "Set up this workspace: endpoint, model, permissions, checks.",
-    "tasks": "List tasks, show one in full, cancel or kill it.",
-    "sessions": "List conversations, open one, or resume it.",
+    "init": "Set up this workspace: endpoint, model, size, checks.",
+    "tasks": "List tasks, and show one in full.",
+    "sessions": "List conversations, and open one to read it.",
     "replay": "Show again what happened in a task. Nothing runs.",
-    "history": "List or purge what is stored for this workspace.",
-    "config": "Show, change or check the settings.",
+    "history": "List what is stored for this workspace.",
+    "config": "Show and change the settings, and consent to them.",
     "doctor": "Check this machine and workspace, and say what to repair.",
     "demo": "Watch the real runtime repair a small repository.",
 }
@@ -78,7 +78,9 @@ def root(
     config: Annotated[
         str | None, typer.Option("--config", metavar="PATH", help="Read this file instead of the workspace's .fluzo.")
     ] = None,
-    yolo: Annotated[bool, typer.Option("--yolo", help="Ask for no permission that YOLO mode may skip.")] = False,
+    yolo: Annotated[
+        bool, typer.Option("--yolo", help="Ask for no permission; denials and limits stay. No sandbox.")
+    ] = False,
     sets: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="KEY=VALUE", help="Use this setting for this invocation. May be repeated."),

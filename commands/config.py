@@ -30,11 +30,11 @@ from fluzo.core.settings import (
 from .options import global_options
 
 app = typer.Typer(
-    help="Show, change, check and trust the settings of this folder.",
+    help="Show and change the settings of this folder, and consent to them.",
     add_completion=False,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
-    no_args_is_help=True,
+    epilog="\b\nExamples:\n  fluzo config show\n  fluzo config set harness.max_turns 50\n  fluzo config trust --show\n",
 )
 
 _Output = Annotated[str, typer.Option("--output", "-o", metavar="text|json", help="Form of the output.")]
@@ -107,7 +107,7 @@ def set_(
     pairs: Annotated[
         list[str],
         typer.Argument(
-            metavar="KEY VALUE...", help="Text as it is; lists and tables as in TOML. Pairs are saved together."
+            metavar="KEY VALUE", help="Text as it is; lists and tables as in TOML. Pairs are saved together."
         ),
     ],
 ) -> None:
@@ -150,7 +150,12 @@ def edit(ctx: typer.Context) -> None:
     root, path = _place(ctx)
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         raise UsageError("The form needs a terminal.", hint="Without one: fluzo config set KEY VALUE")
-    loaded = setup.load_settings(path)
+    try:
+        loaded = setup.load_settings(path)
+    except ConfigError as exc:
+        if exc.code == "configuration_invalid":
+            exc.hint = "The form opens valid settings only. Repair the file in an editor, or write it anew: fluzo init"
+        raise
 
     from . import prompts
 
@@ -205,7 +210,10 @@ def path(ctx: typer.Context) -> None:
     print(_place(ctx)[1])
 
 
-@app.command(epilog="\b\nExamples:\n  fluzo config trust --show\n  fluzo config trust --yes")
+@app.command(
+    short_help="See what the settings contact and run, and consent to it.",
+    epilog="\b\nExamples:\n  fluzo config trust --show\n  fluzo config trust --yes",
+)
 def trust(
     ctx: typer.Context,
     *,

@@ -124,17 +124,32 @@ def _directory(*, keep: bool) -> Iterator[Path]:
 
 
 @contextmanager
+def _staging() -> Iterator[None]:
+    """Say of a failed write that the stage could not be built, which is no fault of the program."""
+    try:
+        yield
+    except OSError as exc:
+        raise WorkspaceError(
+            f"The demo could not be prepared in {tempfile.gettempdir()}: {exc.strerror or exc}.",
+            code="workspace_unusable",
+            hint="Make room there, or set TMPDIR to another directory.",
+        ) from exc
+
+
+@contextmanager
 def _isolated(base: Path) -> Iterator[None]:
     """Give this process an environment of its own below `base`: no settings, identities or keys of the user."""
     before = dict(os.environ)
     home = base / "home"
-    home.mkdir(mode=0o700)
-    (home / ".gitconfig").write_text(_GIT_CONFIG, encoding="utf-8")
+    with _staging():
+        home.mkdir(mode=0o700)
+        (home / ".gitconfig").write_text(_GIT_CONFIG, encoding="utf-8")
+        own = _environment(base, home, before)
     try:
         for name in before:
             if name.upper().startswith(_REMOVED_PREFIXES) or name.upper().endswith(_REMOVED_SUFFIXES):
                 del os.environ[name]
-        os.environ.update(_environment(base, home, before))
+        os.environ.update(own)
         yield
     finally:
         os.environ.clear()
@@ -161,8 +176,9 @@ def _environment(base: Path, home: Path, before: Mapping[str, str]) -> dict[str,
 def _repository(base: Path, scenario: Scenario, played: Demo, base_url: str) -> Path:
     """A committed copy of the fixture, set up for the simulator, with the consent that a user would give."""
     root = base / played.fixture
-    library.copy_fixture(played.fixture, root)
-    (root / SETTINGS_NAME).write_text(_settings_text(scenario, played, base_url), encoding="utf-8")
+    with _staging():
+        library.copy_fixture(played.fixture, root)
+        (root / SETTINGS_NAME).write_text(_settings_text(scenario, played, base_url), encoding="utf-8")
     for arguments in (("init", "--quiet"), ("add", "--all"), ("commit", "--quiet", "--message", "Begin")):
         _git(root, *arguments)
     setup.add_exclude(root)
@@ -200,11 +216,17 @@ def _git(root: Path, *arguments: str) -> None:
         subprocess.run(["git", "-C", str(root), *arguments], check=True, capture_output=True)
     except FileNotFoundError as exc:
         raise WorkspaceError(
-            "Git is not installed.", code="workspace_unusable", hint="Install Git; Fluzo works in Git repositories."
+            "Git is not installed, or not in PATH.",
+            code="workspace_unusable",
+            hint="Install Git 2.30 or newer, for example: apt install git",
         ) from exc
     except subprocess.CalledProcessError as exc:
-        words = printable(exc.stderr.decode("utf-8", "backslashreplace").strip())
-        raise WorkspaceError(f"git {arguments[0]} failed: {words}", code="workspace_unusable") from exc
+        words = exc.stderr.decode("utf-8", "backslashreplace").strip().split("\n")[-1]
+        raise WorkspaceError(
+            f"The demo could not be prepared: git {arguments[0]} failed: {words}.",
+            code="workspace_unusable",
+            hint="Check that Git works and that the temporary directory has room.",
+        ) from exc
 
 
 # --- the play ---------------------------------------------------------------------------------------------------

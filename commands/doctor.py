@@ -3,6 +3,7 @@
 Local and read-only: no server is contacted unless `--probe` asks for it, and nothing is created or changed.
 """
 
+import os
 import platform
 import sqlite3
 import subprocess
@@ -75,8 +76,12 @@ def doctor(
 def check_lines(check: Check) -> list[str]:
     """The finding for people: status, name, sentence, and the repair on a line of its own."""
     code = f"  [{check.code}]" if check.code else ""
-    lines = [f"{check.status:<4}  {pad(check.name, 12)}  {printable(check.message, keep_newlines=False)}{code}"]
-    return lines + [f"{'':<20}{printable(line, keep_newlines=False)}" for line in check.hint.split("\n") if line]
+    first, *more = check.message.split("\n")
+    lines = [f"{check.status:<4}  {pad(check.name, 12)}  {printable(first)}{'' if more else code}"]
+    if more:
+        *between, last = [f"{'':<20}{printable(line)}" for line in more]
+        lines += [*between, f"{last}{code}"]
+    return lines + [f"{'':<20}{printable(line)}" for line in check.hint.split("\n") if line]
 
 
 def examine(options: GlobalOptions, *, probe: bool) -> Iterator[Check]:
@@ -87,11 +92,11 @@ def examine(options: GlobalOptions, *, probe: bool) -> Iterator[Check]:
     yield from _guarded("confinement", _confinement)
     try:
         root = setup.workspace_root(options.workspace)
-    except (FluzoError, OSError) as exc:
+    except FluzoError as exc:
         yield _failed("workspace", exc)
         return
     yield from _guarded("workspace", lambda: _workspace(root))
-    yield _exclude(root)
+    yield from _exclude(root)
     settings = None
     try:
         settings = setup.load_settings(setup.settings_path(root, options.config), options.sets).settings
@@ -113,10 +118,8 @@ def _guarded(name: str, examined: "Callable[[], Iterator[Check]]") -> Iterator[C
         yield _failed(name, exc)
 
 
-def _failed(name: str, exc: Exception) -> Check:
-    if isinstance(exc, FluzoError):
-        return Check(name, "fail", exc.message, exc.hint, exc.code)
-    return Check(name, "fail", f"it cannot be looked at: {type(exc).__name__}")
+def _failed(name: str, error: FluzoError) -> Check:
+    return Check(name, "fail", error.message, error.hint, error.code)
 
 
 # --- the machine ------------------------------------------------------------------------------------------------
@@ -155,26 +158,30 @@ def _workspace(root: Path) -> Iterator[Check]:
     with open_host(HostOptions(root, read_only=True)) as host:
         yield Check("workspace", "ok", str(host.root))
         usage = host.port.query(HistoryUsage()).result().data["usage"]
-        if usage.get("events"):
-            yield Check(
-                "store", "ok", f"{usage['sessions']} sessions, {usage['tasks']} tasks, {usage['events']} events"
-            )
+        store = root / STORE_NAME
+        place = store if store.is_dir() else root
+        if not os.access(place, os.W_OK | os.X_OK, effective_ids=True):
+            hint = "Make it writable for your user, or work in another clone."
+            yield Check("store", "fail", f"{place} cannot be written", hint, "storage_failed")
+        elif usage.get("events"):
+            kept = (("session", usage["sessions"]), ("task", usage["tasks"]), ("event", usage["events"]))
+            yield Check("store", "ok", ", ".join(f"{count} {one}{'' if count == 1 else 's'}" for one, count in kept))
         else:
             yield Check("store", "ok", "nothing is stored yet")
 
 
-def _exclude(root: Path) -> Check:
-    state = setup.exclude_state(root)
-    match state:
-        case "ignored":
-            return Check("exclude", "ok", f"Git ignores {STORE_NAME}/")
+def _exclude(root: Path) -> Iterator[Check]:
+    match setup.exclude_state(root):
         case "no_git":
-            return Check("exclude", "fail", "this is not a Git working tree", "Run: git init", "workspace_unusable")
+            return  # The workspace has failed already, and that says why.
+        case "ignored":
+            yield Check("exclude", "ok", f"Git ignores {STORE_NAME}/")
         case "tracked":
             hint = f"Run: git rm -r --cached {STORE_NAME}"
-            return Check("exclude", "fail", f"{STORE_NAME}/ is tracked by Git", hint, "storage_unprotected")
-    hint = f"Run: fluzo init, or add /{STORE_NAME}/ to .git/info/exclude"
-    return Check("exclude", "fail", f"Git does not ignore {STORE_NAME}/", hint, "storage_unprotected")
+            yield Check("exclude", "fail", f"{STORE_NAME}/ is tracked by Git", hint, "storage_unprotected")
+        case "not_ignored":
+            hint = f"Run: fluzo init, or add /{STORE_NAME}/ to .git/info/exclude"
+            yield Check("exclude", "fail", f"Git does not ignore {STORE_NAME}/", hint, "storage_unprotected")
 
 
 # --- the settings -----------------------------------------------------------------------------------------------

@@ -335,5 +335,8 @@ def _tell(report: Report, root: Path, flags: Flags) -> None:
     if report.exclude == "added":
         lines.append("Git ignores .fluzodrive/ in this clone.")
     lines += [f"Note: {warning}" for warning in warnings]
-    lines.append('Next: fluzo run "fix the failing test"' if report.model else "Next: set up a model with fluzo init.")
+    first = "git init, then " if report.exclude == "no_git" else ""
+    lines.append(
+        f'Next: {first}fluzo run "fix the failing test"' if report.model else "Next: set up a model with fluzo init."
+    )
     print(printable("\n".join(lines)))

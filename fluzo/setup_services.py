@@ -34,15 +34,13 @@ def workspace_root(selected: Path | None) -> Path:
     """The folder that the settings are for: the Git working tree around the selected or current folder.
 
     Outside Git it is that folder itself, so that setup and settings work before `git init`. Raises WorkspaceError
-    when there is no such folder.
+    when there is no such folder, no Git to ask, or a repository without a working tree.
     """
     start = selected or Path()
     try:
         return identity.resolve_root(start).path
-    except WorkspaceError:
-        if start.is_dir():
-            return start.resolve()
-        raise
+    except gitrun.NoRepository:
+        return start.resolve()
 
 
 def settings_path(root: Path, config: Path | None) -> Path:

@@ -8,7 +8,7 @@ Sources: OpenAI API reference (models, chat completions); llama.cpp server `meta
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
@@ -141,8 +141,10 @@ class _Probe:
         detail = _problem(body)
         if status not in (200, 400, 422, 501):
             raise self._server.failure(status, body)
-        if status == 200 and not extra.get("stream") and not detail:
-            self._server.json(body)
+        if status == 200 and not detail and not any(_has_choices(document) for document in _documents(body)):
+            if not extra.get("stream"):
+                self._server.json(body)
+            raise self._server.error("answered, but not with a chat completion", hint=self._server.path_hint())
         accepted = status == 200 and not detail
         self._checks.append(ProbeCheck(parameter, accepted, "" if accepted else detail or f"status {status}"))
         return accepted
@@ -257,14 +259,25 @@ class _Server:
 _redact = make_redactor()
 
 
-def _problem(body: bytes) -> str:
-    """The server's own words for what it refused, or an empty text; also from within a stream of status 200."""
+def _documents(body: bytes) -> Iterator[Mapping[str, Any]]:
+    """The JSON objects of an answer, whether it came in one piece or as a stream."""
     for line in [body, *(part[5:] for part in body.splitlines() if part.startswith(b"data:"))]:
         try:
             document = json.loads(line)
         except ValueError:
             continue
-        if isinstance(document, dict) and (error := document.get("error") or document.get("detail")):
+        if isinstance(document, dict):
+            yield document
+
+
+def _has_choices(document: Mapping[str, Any]) -> bool:
+    return isinstance(document.get("choices"), list)
+
+
+def _problem(body: bytes) -> str:
+    """The server's own words for what it refused, or an empty text; also from within a stream of status 200."""
+    for document in _documents(body):
+        if error := document.get("error") or document.get("detail"):
             message = error.get("message", error) if isinstance(error, dict) else error
             return printable(_redact(str(message)), keep_newlines=False)[:200]
     return ""

@@ -29,6 +29,7 @@ MAX_BYTES = 1 << 20
 _MAX_DEPTH = 16
 
 HINT = "nothing was started. Fix the line, or run: fluzo config edit"
+_FLAG_HINT = "nothing was started. Correct the value and repeat."
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +96,9 @@ def read_bytes(path: Path) -> tuple[bytes, int]:
     except OSError as exc:
         raise _unreadable(path, exc) from exc
     if len(content) > MAX_BYTES:
-        raise ConfigError(f"{_show(path)} is larger than 1 MiB and was not read.", hint="A .fluzo holds settings only.")
+        raise ConfigError(
+            f"{_show(path)} is larger than 1 MiB and was not read.", hint="Move it away, then run: fluzo init"
+        )
     return content, stat.S_IMODE(status.st_mode)
 
 
@@ -155,7 +158,8 @@ def invalid(file: SettingsText, problems: Iterable[Problem], flags: Iterable[str
             place = f"{_show(file.path)}, line {line}" if line else _show(file.path)
             told.append((line, f"{place}: {problem.sentence}"))
     told.sort(key=lambda item: item[0])
-    return ConfigError("\n".join(text for _, text in told), hint=HINT, detail={"problems": len(told)})
+    hint = HINT if any(line or not text.startswith("--set") for line, text in told) else _FLAG_HINT
+    return ConfigError("\n".join(text for _, text in told), hint=hint, detail={"problems": len(told)})
 
 
 # --- lines ------------------------------------------------------------------------------------------------------
@@ -344,11 +348,14 @@ def _unreadable(path: Path, exc: OSError) -> ConfigError:
         )
     if exc.errno == errno.ELOOP:
         return ConfigError(
-            f"{_show(path)} is a symbolic link, which is not followed.", hint="Put the file itself there."
+            f"{_show(path)} is a symbolic link, which is not followed.",
+            hint="Put the file itself there, or remove the link and run: fluzo init",
         )
     if exc.errno in (errno.EISDIR, errno.ENXIO, errno.ENOTDIR):
         return ConfigError(f"{_show(path)} is not a regular file.", hint="Move it away, then run: fluzo init")
-    return ConfigError(f"{_show(path)} cannot be read: {exc.strerror}.", hint="Check its owner and mode.")
+    return ConfigError(
+        f"{_show(path)} cannot be read: {exc.strerror}.", hint="Check its owner and mode, for example with: ls -l"
+    )
 
 
 def _unwritable(path: Path, exc: OSError) -> ConfigError:

@@ -56,6 +56,12 @@ class Located:
     git_dir: Path
 
 
+class NoRepository(WorkspaceError):
+    """There is no Git repository here, which setup can live with and nothing else."""
+
+    code = "workspace_unusable"
+
+
 def unusable(message: str, hint: str = "") -> WorkspaceError:
     return WorkspaceError(message, code="workspace_unusable", hint=hint)
 
@@ -65,7 +71,7 @@ def prefix(environ: Mapping[str, str], overrides: Sequence[str] = ()) -> list[st
     git = shutil.which("git", path=clean_path(environ.get("PATH", "")))
     if git is None:
         raise unusable(
-            "Git is not installed, or not in PATH", "Install Git 2.30 or newer, for example: apt install git"
+            "Git is not installed, or not in PATH.", "Install Git 2.30 or newer, for example: apt install git"
         )
     settings = [word for override in (*_OVERRIDES, *overrides) for word in ("-c", override)]
     return [git, "--no-pager", "--no-optional-locks", *settings]
@@ -111,9 +117,11 @@ def execute(
             check=False,
         )
     except subprocess.TimeoutExpired as exc:
-        raise unusable(f"Git gave no answer in {cwd} within {TIMEOUT_SECONDS:.0f} s") from exc
+        raise unusable(
+            f"Git gave no answer in {cwd} within {TIMEOUT_SECONDS:.0f} s.", "Check the disk, then repeat."
+        ) from exc
     except OSError as exc:
-        raise unusable(f"Git could not be started in {cwd}: {exc.strerror}") from exc
+        raise unusable(f"Git could not be started in {cwd}: {exc.strerror}.", "Check that Git works there.") from exc
 
 
 def complaint(stderr: bytes) -> str:
@@ -148,10 +156,12 @@ def _safe_directories(environ: Mapping[str, str]) -> list[str]:
 
 def _refusal(start: Path, stderr: bytes) -> WorkspaceError:
     if b"not a git repository" in stderr:
-        return unusable(f"{start} is not in a Git repository", "To make it one, run: git init")
+        return NoRepository(f"{start} is not in a Git repository.", hint="To make it one, run: git init")
     if b"dubious ownership" in stderr:
         return unusable(
-            f"the Git repository of {start} belongs to another user",
+            f"The Git repository of {start} belongs to another user.",
             "If you trust it, run: git config --global --add safe.directory <its root>",
         )
-    return unusable(f"Git cannot use the repository of {start}: {complaint(stderr)}")
+    return unusable(
+        f"Git cannot use the repository of {start}: {complaint(stderr)}.", "Repair it, or use another clone."
+    )

@@ -43,7 +43,7 @@ def workspace_identity(root: Path) -> str:
         found = root.stat()
     except OSError as exc:
         raise _unusable(
-            f"{root} cannot be opened: {exc.strerror}", "Choose another directory with --workspace."
+            f"{root} cannot be opened: {exc.strerror}.", "Choose another directory with --workspace."
         ) from exc
     return f"{found.st_dev}:{found.st_ino}:{root}"
 
@@ -58,15 +58,21 @@ def resolve_root(start: Path, environ: Mapping[str, str] = os.environ) -> Root:
         start = start.resolve(strict=True)
         (start / ".").stat()
     except OSError as exc:
-        raise _unusable(
-            f"the directory {start} cannot be opened: {exc.strerror}", "Change into a directory that exists."
-        ) from exc
+        raise _not_there(start, exc) from exc
     answer = gitrun.locate(start, environ)
     if answer.bare or not answer.inside:
         what = "is a bare Git repository" if answer.bare else "is outside the working tree of its Git repository"
-        raise _unusable(f"{start} {what}; there are no files to work on", "Run Fluzo in a clone with a working tree.")
+        raise _unusable(f"{start} {what}; there are no files to work on.", "Run Fluzo in a clone with a working tree.")
     path = Path(os.path.normpath(start / answer.up))
     return Root(path, workspace_identity(path), answer.git_dir)
+
+
+def _not_there(start: Path, exc: OSError) -> WorkspaceError:
+    if start == Path():
+        return _unusable(
+            "The current directory no longer exists.", "Change to a directory that exists and start again."
+        )
+    return _unusable(f"The directory {start} cannot be opened: {exc.strerror}.", "Name a directory that exists.")
 
 
 def _unusable(message: str, hint: str) -> WorkspaceError:
@@ -133,7 +139,7 @@ def _lock_path(root: Root, environ: Mapping[str, str]) -> Path:
 
 def _no_lock(exc: OSError) -> WorkspaceError:
     return _unusable(
-        f"the workspace lock cannot be created: {exc.strerror}: {exc.filename}",
+        f"The workspace lock cannot be created: {exc.filename}: {exc.strerror}.",
         "Make that directory writable, or set XDG_STATE_HOME to one that is.",
     )
 
@@ -168,7 +174,7 @@ def _owned(root: Root, path: Path) -> WorkspaceError:
     pid, since = (str(record.get(key, "unknown")) for key in ("pid", "since"))
     who = f"by task {task} (process {pid}" if task else f"by another Fluzo (process {pid}"
     return WorkspaceError(
-        f"{root.path} is already being worked on {who}, since {since})",
+        f"{root.path} is already being worked on {who}, since {since}).",
         code="workspace_owned",
         hint=f"Wait for it to end, or run: fluzo tasks {f'cancel {task}' if task else 'list'}",
         detail={"owner": record},
