@@ -8,7 +8,6 @@ import os
 import secrets
 import shlex
 import sys
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -69,7 +68,7 @@ def run(  # noqa: PLR0913 - one parameter per option of the command line.
         str | None, typer.Option("--session", metavar="ID", help="Go on in this conversation: an id, or last.")
     ] = None,
     yolo: Annotated[
-        bool, typer.Option("--yolo", help="Ask for no permission; changes to your own work included. No sandbox.")
+        bool, typer.Option("--yolo", help="Ask for no permission; denials and limits stay. No sandbox.")
     ] = False,
     output: OutputOption = "text",
 ) -> int:
@@ -96,7 +95,7 @@ def perform(host: Host, command: StartTask, form: str, session: str) -> int:
     try:
         ended = run_task(
             host.port,
-            replace(command, session_id=_session_id(host.port, session), interactive=terminal is not None),
+            command._replace(session_id=_session_id(host.port, session), interactive=terminal is not None),
             view,
             terminal=terminal,
             streams=form == "stream-json",

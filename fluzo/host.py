@@ -10,7 +10,7 @@ import os
 import secrets
 import threading
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -187,7 +187,11 @@ async def _start(
     except BaseException:
         await journal.close()
         raise
-    queries = Queries(journal, lambda: True, tasks.pending, lambda: tasks.failure)
+
+    async def plan(task_id: str) -> Mapping[str, object]:
+        return (await tasks.plan(task_id))[0].to_json()
+
+    queries = Queries(journal, lambda: True, tasks.pending, lambda: tasks.failure, plan)
     return journal, Application(loop, journal, feed, queries, tasks), tasks.quiesce
 
 
@@ -205,7 +209,7 @@ def _services(root: "Root", loaded: "LoadedSettings", journal: "Journal", feed: 
     from fluzo.runtime.agent import NativeAgent
     from fluzo.runtime.router import FixedRouter
     from fluzo.runtime.services import Services
-    from fluzo.runtime.workspace import TaskWorkspace
+    from fluzo.runtime.workspace import TaskWorkspace, observe
     from fluzo.storage import consent
     from fluzo.tools.registry import Registry, build_tools
     from fluzo.tools.shared import SeenFiles, ToolLimits
@@ -257,6 +261,7 @@ def _services(root: "Root", loaded: "LoadedSettings", journal: "Journal", feed: 
         root=str(root.path),
         workspace_identity=root.identity,
         open_workspace=open_workspace,
+        observe=lambda paths: observe(root, paths),
         make_tools=make_tools,
         gateway=_gateway(settings, redact),
         policy=RulePolicy(PolicyRules(edit=settings.policy.edit, shell=settings.policy.shell)),

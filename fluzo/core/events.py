@@ -207,6 +207,24 @@ class AttemptInterrupted(NamedTuple):
     why: str
 
 
+class LimitsExtended(NamedTuple):
+    """By an explicit act of the user; what was used up stays used up (PRD 43.1)."""
+
+    limit: str
+    old: float
+    new: float
+    by: str
+
+
+class ResumeReconciled(NamedTuple):
+    """What the user was shown before a task went on, and which unknown operations may be done again."""
+
+    previous_attempt_id: str
+    differences: tuple[Mapping[str, object], ...]
+    unknown: tuple[Mapping[str, object], ...]
+    retry: tuple[str, ...] = ()
+
+
 class WarningRaised(NamedTuple):
     code: str
     message: str
@@ -246,6 +264,8 @@ Payload = (
     | InterventionConsumed
     | CancelRequested
     | AttemptInterrupted
+    | LimitsExtended
+    | ResumeReconciled
     | WarningRaised
 )
 

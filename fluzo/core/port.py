@@ -7,8 +7,7 @@ any thread and never block: they answer with futures. Re-exports what a front en
 
 from collections.abc import Mapping
 from concurrent.futures import Future
-from dataclasses import asdict, dataclass, fields
-from typing import Any, Literal, Protocol, get_args
+from typing import Any, Literal, NamedTuple, Protocol, get_args
 
 from fluzo.core.events import Event, LiveUpdate
 from fluzo.core.records import AttemptState, OperationState, TaskState
@@ -24,6 +23,7 @@ __all__ = [
     "Command",
     "Event",
     "EventPage",
+    "ForceStopTask",
     "HistoryUsage",
     "Lagged",
     "LiveUpdate",
@@ -32,6 +32,8 @@ __all__ = [
     "Port",
     "Query",
     "QueueIntervention",
+    "ResumePlan",
+    "ResumeTask",
     "RevokeGrant",
     "SessionDetail",
     "SessionList",
@@ -51,8 +53,7 @@ __all__ = [
 # --- commands -------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class StartTask:
+class StartTask(NamedTuple):
     """Create a task and begin it. The same `request_id` again gives the same acknowledgement and no second task.
 
     `session_id` is empty for a new session. `allow` and `verify` are exact argument vectors that the user named
@@ -70,14 +71,37 @@ class StartTask:
     limits: Mapping[str, float] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class CancelTask:
+class CancelTask(NamedTuple):
     task_id: str
     by: str = "user"
 
 
-@dataclass(frozen=True, slots=True)
-class AnswerPermission:
+class ForceStopTask(NamedTuple):
+    """End what the task owns at once, without the grace period. The user has confirmed it (PRD 17.2)."""
+
+    task_id: str
+    by: str = "user"
+
+
+class ResumeTask(NamedTuple):
+    """Go on with a blocked or interrupted task in a new attempt: nothing of it is carried over but what it used up.
+
+    `reconciled` is the digest of the `ResumePlan` that the user has seen; another state of the workspace since then
+    is refused. `extend` raises limits by name. `retry` names unknown operations that may be done a second time.
+    """
+
+    request_id: str
+    task_id: str
+    reconciled: str
+    text: str = ""
+    allow: tuple[tuple[str, ...], ...] = ()
+    extend: Mapping[str, float] = {}
+    retry: tuple[str, ...] = ()
+    yolo: bool = False
+    interactive: bool = False
+
+
+class AnswerPermission(NamedTuple):
     """The user's act on one pending request; refused unless `fingerprint` is still the one being asked."""
 
     task_id: str
@@ -86,38 +110,43 @@ class AnswerPermission:
     answer: Literal["once", "task", "deny"]
 
 
-@dataclass(frozen=True, slots=True)
-class AnswerQuestion:
+class AnswerQuestion(NamedTuple):
     task_id: str
     operation_id: str
     answer: str
 
 
-@dataclass(frozen=True, slots=True)
-class QueueIntervention:
+class QueueIntervention(NamedTuple):
     task_id: str
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class RevokeGrant:
+class RevokeGrant(NamedTuple):
     task_id: str
     grant_id: str
 
 
-@dataclass(frozen=True, slots=True)
-class SetYolo:
+class SetYolo(NamedTuple):
     """Switch the session's YOLO mode by an act of the user; never stored as a default."""
 
     session_id: str
     enabled: bool
 
 
-Command = StartTask | CancelTask | AnswerPermission | AnswerQuestion | QueueIntervention | RevokeGrant | SetYolo
+Command = (
+    StartTask
+    | ResumeTask
+    | CancelTask
+    | ForceStopTask
+    | AnswerPermission
+    | AnswerQuestion
+    | QueueIntervention
+    | RevokeGrant
+    | SetYolo
+)
 
 
-@dataclass(frozen=True, slots=True)
-class Ack:
+class Ack(NamedTuple):
     """The command was accepted for processing. `cursor` is the last committed event before its effects."""
 
     accepted: bool
@@ -131,57 +160,55 @@ class Ack:
 # --- queries --------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class TaskList:
+class TaskList(NamedTuple):
     limit: int = 50
     before: str = ""
     session_id: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class TaskDetail:
+class TaskDetail(NamedTuple):
     """One task by id or unique id prefix (`last` is the newest), with attempts, operations and grants."""
 
     task_id: str
 
 
-@dataclass(frozen=True, slots=True)
-class SessionList:
+class SessionList(NamedTuple):
     limit: int = 50
     before: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class SessionDetail:
+class SessionDetail(NamedTuple):
     session_id: str
     limit: int = 200
     before_position: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class EventPage:
+class EventPage(NamedTuple):
     task_id: str = ""
     after: int = 0
     limit: int = 500
 
 
-@dataclass(frozen=True, slots=True)
-class PendingRequests:
+class PendingRequests(NamedTuple):
     """Permission requests and questions that wait for the user now."""
 
     task_id: str
 
 
-@dataclass(frozen=True, slots=True)
-class HistoryUsage:
-    pass
+class ResumePlan(NamedTuple):
+    """What is different since the last attempt of a task, and what of it is unknown. Looking changes nothing."""
+
+    task_id: str
 
 
-Query = TaskList | TaskDetail | SessionList | SessionDetail | EventPage | PendingRequests | HistoryUsage
+class HistoryUsage(NamedTuple):
+    """Sizes and counts of this repository's store."""
 
 
-@dataclass(frozen=True, slots=True)
-class Snapshot:
+Query = TaskList | TaskDetail | SessionList | SessionDetail | EventPage | PendingRequests | ResumePlan | HistoryUsage
+
+
+class Snapshot(NamedTuple):
     """A read model at one point: `cursor` is the last event it contains, `data` plain JSON values."""
 
     cursor: int
@@ -191,8 +218,7 @@ class Snapshot:
 # --- subscriptions --------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Lagged:
+class Lagged(NamedTuple):
     """The subscriber was too slow: committed events from `after` on must be read by `EventPage`."""
 
     after: int
@@ -228,12 +254,12 @@ class Port(Protocol):
 
 # --- wire -----------------------------------------------------------------------------------------------------
 
-_WIRE: Mapping[str, type] = {cls.__name__: cls for cls in (*get_args(Command), *get_args(Query), Ack, Snapshot)}
+_WIRE: Mapping[str, Any] = {cls.__name__: cls for cls in (*get_args(Command), *get_args(Query), Ack, Snapshot)}
 
 
 def to_wire(value: Command | Query | Ack | Snapshot) -> dict[str, Any]:
     """The JSON object of a port value; `from_wire` gives an equal value back."""
-    return {"protocol": PROTOCOL_VERSION, "type": type(value).__name__, **asdict(value)}
+    return {"protocol": PROTOCOL_VERSION, "type": type(value).__name__, **value._asdict()}
 
 
 def from_wire(data: Mapping[str, Any]) -> Any:
@@ -241,8 +267,7 @@ def from_wire(data: Mapping[str, Any]) -> Any:
     if data.get("protocol") != PROTOCOL_VERSION:
         raise ValueError(f"protocol version {data.get('protocol')!r} is not {PROTOCOL_VERSION}")
     cls = _WIRE[data["type"]]
-    names = {f.name for f in fields(cls)}
-    return cls(**{key: _freeze(item) for key, item in data.items() if key in names})
+    return cls(**{key: _freeze(item) for key, item in data.items() if key in cls._fields})
 
 
 def _freeze(value: Any) -> Any:

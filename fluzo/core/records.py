@@ -131,6 +131,8 @@ class Operation:
     timeout_seconds: float = 0.0
     preview: str = ""
     touches_user_changes: bool = False
+    intended: tuple[tuple[str, str], ...] = ()
+    """Digest that each path is to have afterwards, empty for none: what recovery compares with (PRD 22.1)."""
     lines_added: int = 0
     lines_removed: int = 0
 

@@ -11,20 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from fluzo.core.contracts import Storage
 from fluzo.core.errors import UsageError
 from fluzo.core.events import Event
-from fluzo.core.port import (
-    Ack,
-    AnswerPermission,
-    AnswerQuestion,
-    CancelTask,
-    Command,
-    Query,
-    QueueIntervention,
-    RevokeGrant,
-    SetYolo,
-    Snapshot,
-    StartTask,
-    Subscription,
-)
+from fluzo.core.port import Ack, Command, Query, Snapshot, Subscription
 from fluzo.runtime.feed import Feed, QueueSubscription
 from fluzo.runtime.queries import Queries
 
@@ -68,19 +55,7 @@ class Application:
     async def _handle(self, command: Command) -> Ack:
         if self._tasks is None:
             raise UsageError("this view is read-only; it starts and changes nothing")
-        match command:
-            case StartTask():
-                return await self._tasks.start(command)
-            case CancelTask():
-                return await self._tasks.cancel(command)
-            case AnswerPermission() | AnswerQuestion():
-                return await self._tasks.answer(command)
-            case QueueIntervention():
-                return await self._tasks.intervene(command)
-            case RevokeGrant():
-                return await self._tasks.revoke(command)
-            case SetYolo():
-                return await self._tasks.set_yolo(command)
+        return await self._tasks.handle(command)
 
     async def _catch_up(self, subscription: QueueSubscription, task_id: str, after: int) -> None:
         events: list[Event] = []

@@ -79,8 +79,10 @@ class Approvals:
     def pending(self) -> tuple[Pending, ...]:
         return tuple(self._pending.values())
 
-    async def settle(self, operation: Operation, record: OperationRecord, decision: Decision) -> Authorization:
-        """Turn policy's answer into an authorization.
+    async def settle(
+        self, operation: Operation, record: OperationRecord, decision: Decision, *, explicit: bool = False
+    ) -> Authorization:
+        """Turn policy's answer into an authorization; `explicit` leaves only grants for exactly this operation.
 
         Raises PermissionDenied (policy or user), PermissionRequired (nobody to ask) or Cancelled.
         """
@@ -90,9 +92,9 @@ class Approvals:
             )
         if decision.verdict == "allow":
             return Authorization("policy")
-        if grant := self._matching_grant(operation):
+        if grant := self._matching_grant(operation, exact_only=explicit):
             return Authorization("grant", grant)
-        if self.yolo:
+        if self.yolo and not explicit:
             return Authorization("yolo")
         return await self._ask(operation, record, decision)
 
@@ -132,7 +134,8 @@ class Approvals:
         self.yolo = enabled
         if enabled:
             for pending in self._pending.values():
-                if pending.kind == "permission" and not pending.future.done():
+                settled_by_mode = pending.kind == "permission" and pending.data["reason"] != "may_repeat_unknown"
+                if settled_by_mode and not pending.future.done():
                     pending.future.set_result("yolo")
 
     def cancel(self) -> None:
@@ -169,10 +172,12 @@ class Approvals:
         if grant.kind == "once":
             self._grants.pop(grant.id, None)
 
-    def _matching_grant(self, operation: Operation) -> Grant | None:
+    def _matching_grant(self, operation: Operation, *, exact_only: bool) -> Grant | None:
         exact = fingerprint(exact_scope_of(operation, self._workspace))
         wide = fingerprint(scope_of(operation, self._workspace))
         for grant in self._grants.values():
+            if exact_only and grant.kind != "once":
+                continue
             if grant.usable and grant.fingerprint == (exact if grant.kind == "once" else wide):
                 return grant
         return None

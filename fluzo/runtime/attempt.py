@@ -6,9 +6,9 @@ Owns the task record while it runs: every state change is committed here, and no
 import asyncio
 import logging
 import shlex
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from fluzo.context import assemble
@@ -26,7 +26,7 @@ from fluzo.core.events import (
     VerificationWaived,
     WarningRaised,
 )
-from fluzo.core.records import Attempt, AttemptState, Grant, Session, StoredMessage, Task, TaskState
+from fluzo.core.records import Attempt, AttemptState, Grant, Session, StoredMessage, Task, TaskState, ToolCall
 from fluzo.runtime import result as results
 from fluzo.runtime.approvals import Approvals
 from fluzo.runtime.budget import Budget
@@ -46,6 +46,14 @@ _log = logging.getLogger(__name__)
 NO_ANSWER = "no_answer"
 
 
+@dataclass(frozen=True, slots=True)
+class Resumed:
+    """What an attempt goes on from: the text for the agent, and operations that must not happen twice unasked."""
+
+    text: str
+    unsettled: Mapping[str, str]
+
+
 class AttemptRun:
     """The running attempt of one task. `approvals` and `cancel` are what commands from outside reach."""
 
@@ -57,8 +65,10 @@ class AttemptRun:
         attempt: Attempt,
         grants: list[Grant],
         interactive: bool,
+        resumed: Resumed | None = None,
     ) -> None:
         self._services = services
+        self._resumed = resumed
         self._session = session
         self.task = task
         self._attempt = attempt
@@ -68,6 +78,7 @@ class AttemptRun:
         self._cancelled = asyncio.Event()
         self._interactive = interactive
         self._interventions: list[tuple[str, Payload]] = []
+        self._workspace: TaskWorkspace | None = None
         self.warnings: list[str] = []
         self.approvals = Approvals(
             recorder=self._recorder,
@@ -94,6 +105,12 @@ class AttemptRun:
         await self._become(TaskState.STOPPING, "cancelled", CancelRequested(by))
         self.approvals.cancel()
 
+    async def force_stop(self, by: str) -> None:
+        """Cancel without the grace period: owned processes are killed now."""
+        await self.cancel(by)
+        if self._workspace is not None:
+            self._workspace.kill()
+
     def queue(self, text: str, consumed: Payload) -> None:
         """Hand a message of the user to the next safe boundary."""
         self._interventions.append((text, consumed))
@@ -110,7 +127,7 @@ class AttemptRun:
         workspace: TaskWorkspace | None = None
         harness: LoopHarness | None = None
         try:
-            workspace = await services.open_workspace(self._cancelled)
+            workspace = self._workspace = await services.open_workspace(self._cancelled)
             harness, gate = await self._prepare(workspace)
             outcome = await harness.run_attempt(self._attempt)
         except StorageError as error:
@@ -157,7 +174,9 @@ class AttemptRun:
         parts = HarnessParts(
             agent=services.agent,
             context=context,
-            first=assemble.first_user_message(task.text, fragments),
+            first=assemble.first_user_message(self._resumed.text if self._resumed else task.text, fragments),
+            open_calls=_open_calls(history),
+            checkpoint=self._checkpoint,
             gate=gate,
             budget=self._budget,
             recorder=self._recorder,
@@ -181,6 +200,7 @@ class AttemptRun:
             model_id=model_id,
             workspace=services.workspace_identity,
             user_changed=workspace.baseline.user_changed,
+            unsettled=self._resumed.unsettled if self._resumed else {},
             interactive=self._interactive,
             cancelled=self._cancelled,
             publish_live=services.feed.publish_live,
@@ -236,11 +256,17 @@ class AttemptRun:
             yolo=self.approvals.yolo,
         )
         final = results.build(self.task, self._attempt, outcome, facts)
-        await self._commit_end(outcome, final)
+        await self._commit_end(outcome, final, results.end_state(changes) if workspace else {})
 
-    async def _commit_end(self, outcome: AttemptOutcome, final: dict[str, object]) -> None:
+    async def _commit_end(self, outcome: AttemptOutcome, final: dict[str, object], end: Mapping[str, object]) -> None:
         now = self._services.now()
-        attempt = replace(self._attempt, state=AttemptState(outcome.state), ended_at=now, reason=outcome.reason)
+        attempt = replace(
+            self._attempt,
+            state=AttemptState(outcome.state),
+            ended_at=now,
+            reason=outcome.reason,
+            baseline={**self._attempt.baseline, "end": end} if end else self._attempt.baseline,
+        )
         target = TaskState(outcome.state)
         steps: list[Task] = []
         current = self.task
@@ -281,6 +307,11 @@ class AttemptRun:
         await self._recorder.commit(changed, events=(*events, TaskStateChanged(self.task.state, state, reason)))
         self.task = changed
 
+    def _checkpoint(self) -> Task:
+        """The task with what it has used up by now, to be committed with the next turn."""
+        self.task = replace(self.task, updated_at=self._services.now(), consumption=self._budget.spent)
+        return self.task
+
     async def _warn(self, code: str, message: str) -> None:
         self.warnings.append(f"{message}  [{code}]")
         await self._recorder.commit(events=(WarningRaised(code, message),))
@@ -300,6 +331,13 @@ class AttemptRun:
         taken = tuple(self._interventions)
         self._interventions.clear()
         return taken
+
+
+def _open_calls(history: tuple[StoredMessage, ...]) -> tuple[ToolCall, ...]:
+    """Calls at the end of the conversation that a dead process left without a result."""
+    answered = {item.message.tool_call_id for item in history}
+    last = next((item.message for item in reversed(history) if item.message.role == "assistant"), None)
+    return tuple(call for call in last.tool_calls if call.id not in answered) if last else ()
 
 
 def _last_position(history: tuple[StoredMessage, ...]) -> int:

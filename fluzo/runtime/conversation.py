@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 
 from fluzo.core.events import MessageRecorded, Payload
-from fluzo.core.records import Message, StoredMessage
+from fluzo.core.records import Message, Record, StoredMessage
 from fluzo.runtime.recorder import Recorder
 
 
@@ -16,8 +16,12 @@ class Conversation:
         self._new_id = new_id
         self._now = now
 
-    async def record(self, turn: int, messages: Sequence[Message], *events: Payload) -> None:
-        """Commit messages and events together, messages first in order."""
+    async def record(
+        self, turn: int, messages: Sequence[Message], *events: Payload, also: Sequence[Record] = ()
+    ) -> None:
+        """Commit messages, events and other records together; without any of them nothing is written."""
+        if not messages and not events:
+            return
         stored = [self._stored(turn, message) for message in messages]
         recorded = tuple(
             MessageRecorded(
@@ -30,7 +34,7 @@ class Conversation:
             )
             for item in stored
         )
-        await self._recorder.commit(*stored, events=(*events, *recorded))
+        await self._recorder.commit(*stored, *also, events=(*events, *recorded))
 
     def _stored(self, turn: int, message: Message) -> StoredMessage:
         self._position += 1

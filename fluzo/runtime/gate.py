@@ -36,6 +36,7 @@ from fluzo.core.events import (
     UsageSettled,
 )
 from fluzo.core.records import (
+    Decision,
     ModelReply,
     ModelRequest,
     Operation,
@@ -49,6 +50,7 @@ from fluzo.core.text import refused
 from fluzo.policy.scope import exact_scope_of, fingerprint, scope_of
 from fluzo.runtime.approvals import Approvals, Authorization, requested
 from fluzo.runtime.budget import Budget
+from fluzo.runtime.reconcile import RISK
 from fluzo.runtime.recorder import Recorder
 from fluzo.tools.dialogue import answered
 
@@ -76,6 +78,8 @@ class GateParts:
     model_id: str
     workspace: str
     user_changed: frozenset[str]
+    unsettled: Mapping[str, str]
+    """Scope fingerprints of earlier operations whose outcome is unknown (`reconcile.repeat_guard`)."""
     interactive: bool
     cancelled: asyncio.Event
     publish_live: Callable[[LiveUpdate], None]
@@ -101,6 +105,7 @@ class Gate:
     def __init__(self, parts: GateParts) -> None:
         self._parts = parts
         self._turn = 0
+        self._unsettled = dict(parts.unsettled)
         self.requests: list[dict[str, object]] = []
         """Permission requests and questions that blocked, for the result object."""
 
@@ -246,8 +251,12 @@ class Gate:
         """
         parts = self._parts
         decision = parts.policy.evaluate(operation)
+        repeated = str(record.scope["guard"]) in self._unsettled
+        if repeated and decision.verdict != "deny":
+            decision = Decision("ask", "may_repeat_unknown", RISK)
         try:
-            authorization = await parts.approvals.settle(operation, record, decision)
+            # Over what may have been done already, only an answer to exactly that counts: no grant, no mode.
+            authorization = await parts.approvals.settle(operation, record, decision, explicit=repeated)
             if authorization.by == "user" and recheck is not None:
                 # The user may have taken minutes to answer: the file may have moved meanwhile.
                 await recheck()
@@ -267,6 +276,7 @@ class Gate:
         await parts.recorder.commit_intent(
             record, authorization.grant, self._intent_events(record, authorization, decision.reason)
         )
+        self._unsettled.pop(str(record.scope["guard"]), None)
         if authorization.grant:
             parts.approvals.consumed(authorization.grant)
         return await self._dispatch(record, effect, settle)
@@ -313,7 +323,7 @@ class Gate:
             action=operation.action,
             effect=operation.effect,
             summary=operation.summary,
-            scope=scope,
+            scope={**scope, "guard": fingerprint(scope), "effects": _effects(operation)},
             fingerprint=fingerprint(exact_scope_of(operation, parts.workspace)),
             state=OperationState.REQUESTED,
             requested_at=parts.now(),
@@ -356,6 +366,14 @@ class Gate:
     async def _mark_unknown(self, record: OperationRecord, why: str) -> None:
         ended = replace(record, state=OperationState.UNKNOWN, ended_at=self._parts.now(), result={"why": why})
         await self._parts.recorder.commit_outcome(ended, events=(OperationMarkedUnknown(record.summary, why),))
+
+
+def _effects(operation: Operation) -> dict[str, dict[str, str]]:
+    """The file versions before and after, for recovery to compare with what it finds."""
+    return {
+        "before": {path: version.digest for path, version in operation.versions},
+        "intended": dict(operation.intended),
+    }
 
 
 def _steps(result: ToolResult) -> tuple[Mapping[str, object], ...]:

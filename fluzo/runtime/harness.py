@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from fluzo.core.contracts import Agent, AgentContext, AgentRun, AttemptOutcome, Finish, Observations, ToolCalls
 from fluzo.core.errors import Cancelled, FluzoError, ProviderError, StorageError
 from fluzo.core.events import BudgetExhausted, Payload, TurnStarted
-from fluzo.core.records import Attempt, Message, ToolCall, ToolResult
+from fluzo.core.records import Attempt, Message, Task, ToolCall, ToolResult
 from fluzo.runtime.budget import Budget
 from fluzo.runtime.conversation import Conversation
 from fluzo.runtime.gate import Gate
@@ -20,6 +20,8 @@ from fluzo.runtime.verify import Verification, Verifier, feedback
 
 MAX_REPAIRS = 2
 """How often a failed verification goes back to the agent before the task ends as failed."""
+
+LOST_RESULT = "outcome unknown: the process ended while this call ran"
 
 GO_ON = "Your answer was cut off at the output limit. Continue with a shorter answer or a smaller step."
 
@@ -35,6 +37,9 @@ class HarnessParts:
     conversation: Conversation
     verifier: Verifier | None
     """None when the user waived verification."""
+    open_calls: tuple[ToolCall, ...]
+    """Calls of an earlier process that never got a result; they are answered as unknown first."""
+    checkpoint: Callable[[], Task]
     interventions: Callable[[], tuple[tuple[str, Payload], ...]]
     cancelled: asyncio.Event
 
@@ -59,8 +64,10 @@ class LoopHarness:
 
     async def _loop(self) -> AttemptOutcome:
         parts = self._parts
+        lost = tuple(Message("tool", LOST_RESULT, tool_call_id=call.id) for call in parts.open_calls)
+        await parts.conversation.record(0, lost)
         run = parts.agent.start(parts.context)
-        pending = Observations(user_messages=(parts.first,))
+        pending = Observations(lost, (parts.first,))
         repairs = 0
         while True:
             turn = await self._begin_turn(pending)
@@ -87,7 +94,9 @@ class LoopHarness:
     async def _begin_turn(self, pending: Observations) -> int:
         """Count the turn and commit what the agent is about to learn; results are committed already."""
         turn = self._parts.budget.begin_turn()
-        await self._parts.conversation.record(turn, pending.user_messages, TurnStarted(turn))
+        await self._parts.conversation.record(
+            turn, pending.user_messages, TurnStarted(turn), also=(self._parts.checkpoint(),)
+        )
         return turn
 
     async def _send(self, run: AgentRun, pending: Observations) -> Finish | ToolCalls:

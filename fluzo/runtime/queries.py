@@ -1,6 +1,6 @@
 """Queries: each one to one handler, over the store alone. No provider, no tool, no change (ARCH 6.2)."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from fluzo.core.contracts import Storage
@@ -11,6 +11,7 @@ from fluzo.core.port import (
     HistoryUsage,
     PendingRequests,
     Query,
+    ResumePlan,
     SessionDetail,
     SessionList,
     Snapshot,
@@ -29,7 +30,8 @@ MAX_PAGE = 1000
 class Queries:
     """`live` says whether some process owns the workspace; `pending` gives a task's open questions.
 
-    `failure` is why the end of the last attempt could not be stored, where that happened.
+    `failure` is why the end of the last attempt could not be stored, where that happened; `plan` compares a task with
+    the workspace, where there is a runtime that could go on with it.
     """
 
     def __init__(
@@ -38,11 +40,13 @@ class Queries:
         live: Callable[[], bool],
         pending: Callable[[str], Sequence[Pending]],
         failure: Callable[[], FluzoError | None] = lambda: None,
+        plan: Callable[[str], Awaitable[Mapping[str, Any]]] | None = None,
     ) -> None:
         self._storage = storage
         self._live = live
         self._pending = pending
         self._failure = failure
+        self._plan = plan
 
     async def answer(self, query: Query) -> Snapshot:
         """The read model of one query. Raises UsageError `not_found` for an unknown or ambiguous id."""
@@ -60,12 +64,14 @@ class Queries:
                 return await self._session_detail(query)
             case EventPage():
                 return await self._event_page(query)
-            case PendingRequests():
-                return {"pending": [views.pending_json(item) for item in self._pending(query.task_id)]}
-            case SessionList() | HistoryUsage():
-                return await self._history(query)
+            case ResumePlan():
+                return await self._resume_plan(query)
+            case SessionList() | HistoryUsage() | PendingRequests():
+                return await self._small(query)
 
-    async def _history(self, query: SessionList | HistoryUsage) -> Mapping[str, Any]:
+    async def _small(self, query: SessionList | HistoryUsage | PendingRequests) -> Mapping[str, Any]:
+        if isinstance(query, PendingRequests):
+            return {"pending": [views.pending_json(item) for item in self._pending(query.task_id)]}
         if isinstance(query, HistoryUsage):
             return {"usage": dict(await self._storage.usage_bytes())}
         sessions = await self._storage.page_sessions(limit=min(query.limit, MAX_PAGE), before=query.before)
@@ -102,6 +108,11 @@ class Queries:
             "tasks": [views.task_row(task, live=live) for task in tasks],
             "messages": [views.message_json(item) for item in messages],
         }
+
+    async def _resume_plan(self, query: ResumePlan) -> Mapping[str, Any]:
+        if self._plan is None:
+            raise UsageError("this view is read-only; it cannot plan how a task goes on")
+        return await self._plan((await self._find_task(query.task_id)).id)
 
     async def _event_page(self, query: EventPage) -> Mapping[str, Any]:
         task_id = (await self._find_task(query.task_id)).id if query.task_id else ""

@@ -10,7 +10,7 @@ from fluzo.workspace.baseline import Changes
 
 RESULT_SCHEMA_VERSION = 1
 
-NO_CHANGES = Changes((), "", False, False, False, "")
+NO_CHANGES = Changes((), "", False, False, False, "", "", "")
 
 
 def verification_json(harness: LoopHarness | None, changes: Changes) -> dict[str, object]:
@@ -18,6 +18,12 @@ def verification_json(harness: LoopHarness | None, changes: Changes) -> dict[str
     if harness is None:
         return {"verdict": "not_run", "current": False, "commands": []}
     return harness.verification.to_json(changes.revision)
+
+
+def end_state(changes: Changes) -> dict[str, object]:
+    """The working tree when an attempt ended, as a later resume compares with it."""
+    versions = {change.path: change.version.digest for change in changes.files}
+    return {"head": changes.head, "branch": changes.branch, "revision": changes.revision, "versions": versions}
 
 
 @dataclass(frozen=True, slots=True)

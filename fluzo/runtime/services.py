@@ -1,7 +1,7 @@
 """What the composition root hands to the runtime: implementations and plain values, chosen once in `host.py`."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -12,7 +12,7 @@ from fluzo.runtime.feed import Feed
 
 if TYPE_CHECKING:
     from fluzo.models.gateway import Gateway
-    from fluzo.runtime.workspace import TaskWorkspace
+    from fluzo.runtime.workspace import Observed, TaskWorkspace
     from fluzo.tools.registry import Registry
 
 
@@ -36,6 +36,7 @@ class Services:
     root: str
     workspace_identity: str
     open_workspace: "Callable[[asyncio.Event], Awaitable[TaskWorkspace]]"
+    observe: "Callable[[Iterable[str]], Awaitable[Observed]]"
     make_tools: "Callable[[], Registry]"
     gateway: "Gateway"
     policy: Policy

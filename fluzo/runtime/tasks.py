@@ -4,8 +4,9 @@ Commands are idempotent where they can be repeated: the same request id starts o
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from fluzo.core.errors import StorageError, UsageError, WorkspaceError
 from fluzo.core.events import (
@@ -13,6 +14,7 @@ from fluzo.core.events import (
     InterventionConsumed,
     InterventionQueued,
     Payload,
+    ResumeReconciled,
     Scope,
     SessionCreated,
     TaskCreated,
@@ -23,15 +25,28 @@ from fluzo.core.port import (
     AnswerPermission,
     AnswerQuestion,
     CancelTask,
+    Command,
+    ForceStopTask,
     QueueIntervention,
+    ResumeTask,
     RevokeGrant,
     SetYolo,
     StartTask,
 )
-from fluzo.core.records import Attempt, AttemptState, Grant, GrantIssuer, Limits, Session, Task, TaskState
-from fluzo.policy.scope import fingerprint, process_operation, scope_of
+from fluzo.core.records import (
+    Attempt,
+    AttemptState,
+    Grant,
+    Limits,
+    OperationRecord,
+    Session,
+    Task,
+    TaskState,
+)
+from fluzo.runtime import reconcile
 from fluzo.runtime.approvals import Pending
-from fluzo.runtime.attempt import AttemptRun
+from fluzo.runtime.attempt import AttemptRun, Resumed
+from fluzo.runtime.grants import extend_limits, retry_grants, task_grants
 from fluzo.runtime.recorder import Recorder
 from fluzo.runtime.services import Services
 
@@ -48,6 +63,21 @@ class Tasks:
         self.failure: StorageError | None = None
         """Why the last attempt's end could not be committed; None when it was."""
 
+    async def handle(self, command: Command) -> Ack:
+        """Carry out one command of the port. Raises what the command's own method raises."""
+        handlers: Mapping[type[Any], Callable[[Any], Awaitable[Ack]]] = {
+            StartTask: self.start,
+            ResumeTask: self.resume,
+            CancelTask: self.cancel,
+            ForceStopTask: self.force_stop,
+            AnswerPermission: self.answer,
+            AnswerQuestion: self.answer,
+            QueueIntervention: self.intervene,
+            RevokeGrant: self.revoke,
+            SetYolo: self.set_yolo,
+        }
+        return await handlers[type(command)](command)
+
     async def start(self, command: StartTask) -> Ack:
         """Create the task and begin it. Raises ConfigError without consent, WorkspaceError while another runs."""
         services = self._services
@@ -55,30 +85,76 @@ class Tasks:
         if known is not None:
             return Ack(True, known.id, known.session_id)
         services.require_consent()
-        if self._running is not None and not self._running.done():
-            raise WorkspaceError(
-                "another task is running in this workspace",
-                code="workspace_owned",
-                hint="Wait for it to end, or cancel it.",
-            )
+        self._refuse_second()
         session, events = await self._session(command)
         task = self._task(command, session)
-        grants = self._grants(command, task)
-        attempt = Attempt(
-            id=services.new_id("a"),
-            task_id=task.id,
-            trace_id=services.new_trace_id(),
-            number=1,
-            state=AttemptState.RUNNING,
-            started_at=services.now(),
-        )
+        grants = task_grants(services, task, command.allow)
+        attempt = self._attempt(task, None)
         created = TaskCreated(task.text, _limits_json(task.limits), task.verification)
-        granted = tuple(GrantCreated(grant.id, grant.kind, grant.issuer, grant.scope) for grant in grants)
         scope = Scope(session.id, task.id, attempt.id, trace_id=attempt.trace_id)
         recorder = Recorder(services.storage, services.feed.publish, scope, services.redact)
-        first = await recorder.commit(session, task, attempt, *grants, events=(*events, created, *granted))
+        first = await recorder.commit(session, task, attempt, *grants, events=(*events, created, *_granted(grants)))
         self._begin(AttemptRun(services, session, task, attempt, grants, command.interactive))
         return Ack(True, task.id, session.id, cursor=first - 1)
+
+    async def resume(self, command: ResumeTask) -> Ack:
+        """Go on with a blocked task in a new attempt, from exactly the plan that the user has seen.
+
+        Raises ConfigError without consent, UsageError for a task that cannot go on, WorkspaceError when the
+        workspace is another one or has changed since the plan was made.
+        """
+        services = self._services
+        services.require_consent()
+        self._refuse_second()
+        plan, operations = await self.plan(command.task_id)
+        if plan.previous.id == command.request_id:
+            return Ack(True, command.task_id)
+        self._check_plan(plan, command)
+        session = await services.storage.session(plan.task.session_id)
+        if session is None:
+            raise StorageError("the task's session is missing from the store", code="store_damaged")
+        session = replace(session, updated_at=services.now(), yolo=command.yolo)
+        limits, extended = extend_limits(plan.task.limits, command.extend)
+        task = replace(plan.task, limits=limits, updated_at=services.now())
+        grants = [*task_grants(services, task, command.allow), *retry_grants(services, plan, operations, command.retry)]
+        attempt = self._attempt(task, plan.previous)
+        events: tuple[Payload, ...] = (
+            *((YoloChanged(True, "user"),) if command.yolo else ()),
+            ResumeReconciled(plan.previous.id, plan.differences, plan.unknown, command.retry),
+            *extended,
+            *_granted(grants),
+        )
+        run = AttemptRun(
+            services,
+            session,
+            task,
+            attempt,
+            grants,
+            command.interactive,
+            Resumed(reconcile.continuation(plan, command.text), reconcile.repeat_guard(operations)),
+        )
+        first = await run.recorder.commit(session, task, attempt, *grants, events=events)
+        self._begin(run)
+        return Ack(True, task.id, session.id, cursor=first - 1)
+
+    async def plan(self, task_id: str) -> tuple[reconcile.Plan, tuple[OperationRecord, ...]]:
+        """Compare a task's records with the workspace as it is. Raises UsageError for an unknown task."""
+        storage = self._services.storage
+        task = await storage.task(task_id)
+        attempts = await storage.attempts(task_id)
+        if task is None or not attempts:
+            raise UsageError(f"there is no task {task_id}", code="not_found", hint="See: fluzo tasks list")
+        operations = await storage.operations(task_id)
+        now = await self._services.observe(reconcile.watched_paths(attempts, operations))
+        return reconcile.plan(task, attempts, operations, self._services.workspace_identity, now), operations
+
+    async def force_stop(self, command: ForceStopTask) -> Ack:
+        """End what the task owns at once. The front end has had it confirmed (PRD 17.2)."""
+        run = self._active(command.task_id)
+        if run is None:
+            return Ack(False, command.task_id, code="not_found", message="that task is not running here")
+        await run.force_stop(command.by)
+        return Ack(True, command.task_id)
 
     async def cancel(self, command: CancelTask) -> Ack:
         run = self._active(command.task_id)
@@ -198,42 +274,47 @@ class Tasks:
             verification_waived=command.waive_verification,
         )
 
-    def _grants(self, command: StartTask, task: Task) -> list[Grant]:
-        """Task grants for what the user named: `--allow`, the checks, and standing grants consented to."""
-        defaults = self._services.defaults
-        named: list[tuple[GrantIssuer, tuple[str, ...]]] = [
-            *(("flag", argv) for argv in command.allow),
-            *(("verification", argv) for argv in task.verification),
-        ]
-        grants = [self._grant(task, issuer, argv=argv) for issuer, argv in named]
-        for entry in defaults.standing_grants:
-            argv = entry.get("argv")
-            grants.append(
-                self._grant(
-                    task,
-                    "settings",
-                    argv=tuple(argv) if isinstance(argv, list | tuple) else (),
-                    script=str(entry.get("script", "")),
-                    cwd=str(entry.get("cwd", ".")),
-                )
-            )
-        return grants
-
-    def _grant(
-        self, task: Task, issuer: GrantIssuer, *, argv: tuple[str, ...] = (), script: str = "", cwd: str = "."
-    ) -> Grant:
-        services = self._services
-        operation = process_operation(argv, script, cwd, services.defaults.shell_env)
-        scope = scope_of(operation, services.workspace_identity)
-        return Grant(
-            id=services.new_id("g"),
-            kind="standing" if issuer == "settings" else "task",
-            issuer=issuer,
+    def _attempt(self, task: Task, previous: Attempt | None) -> Attempt:
+        return Attempt(
+            id=self._services.new_id("a"),
             task_id=task.id,
-            fingerprint=fingerprint(scope),
-            scope=scope,
-            granted_at=services.now(),
+            trace_id=self._services.new_trace_id(),
+            number=previous.number + 1 if previous else 1,
+            state=AttemptState.RUNNING,
+            started_at=self._services.now(),
+            previous_id=previous.id if previous else "",
         )
+
+    def _refuse_second(self) -> None:
+        if not self._done():
+            raise WorkspaceError(
+                "another task is running in this workspace",
+                code="workspace_owned",
+                hint="Wait for it to end, or cancel it.",
+            )
+
+    def _check_plan(self, plan: reconcile.Plan, command: ResumeTask) -> None:
+        if plan.task.state is not TaskState.BLOCKED:
+            raise UsageError(
+                f"task {plan.task.id} is {plan.task.state}; only a blocked task goes on",
+                hint=f'Add a new task to its conversation: fluzo run --session {plan.task.session_id} "..."',
+            )
+        if plan.task.workspace_identity != self._services.workspace_identity:
+            raise WorkspaceError(
+                f"task {plan.task.id} belongs to {plan.task.workspace_root}, which is not this directory",
+                code="workspace_changed",
+                hint="Resume it there, or begin a new task here.",
+            )
+        if command.reconciled != plan.digest:
+            raise WorkspaceError(
+                "the workspace has changed since the differences were shown",
+                code="workspace_changed",
+                hint=f"Look again: fluzo sessions resume {plan.task.session_id}",
+            )
+
+
+def _granted(grants: Sequence[Grant]) -> tuple[GrantCreated, ...]:
+    return tuple(GrantCreated(grant.id, grant.kind, grant.issuer, grant.scope) for grant in grants)
 
 
 def _limits_json(limits: Limits) -> dict[str, object]:

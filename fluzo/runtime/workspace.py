@@ -2,15 +2,51 @@
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
+from fluzo.core.errors import ToolError, WorkspaceError
 from fluzo.workspace import baseline as baselines
+from fluzo.workspace import files
 from fluzo.workspace.baseline import Baseline, Changes
+from fluzo.workspace.git import Git
 from fluzo.workspace.identity import Root
+from fluzo.workspace.jail import Jail
 from fluzo.workspace.local import LocalBackend
 
 T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """The working tree as it is now: what recovery compares records with. Digests are empty for absent files."""
+
+    head: str
+    branch: str
+    digests: Mapping[str, str]
+
+
+async def observe(root: Root, paths: Iterable[str]) -> Observed:
+    """Look at HEAD, branch and the named files; changes nothing. Raises WorkspaceError."""
+    wanted = tuple(sorted(set(paths)))
+
+    def look() -> Observed:
+        jail = Jail(root)
+        try:
+            status = Git(root).status()
+            return Observed(status.head, status.branch, {path: _digest(jail, path) for path in wanted})
+        finally:
+            jail.close()
+
+    return await asyncio.to_thread(look)
+
+
+def _digest(jail: Jail, path: str) -> str:
+    try:
+        return files.version(jail, path).digest
+    except (ToolError, WorkspaceError):
+        return "unreadable"
 
 
 class TaskWorkspace:
@@ -52,6 +88,10 @@ class TaskWorkspace:
     async def stop(self) -> Sequence[int]:
         """End every owned process within the grace period; what comes back are pids that could not be ended."""
         return await self.backend.stop()
+
+    def kill(self) -> None:
+        """Kill every owned process now, and give none any more time."""
+        self.backend.kill()
 
     async def close(self) -> None:
         await asyncio.to_thread(self.backend.close)

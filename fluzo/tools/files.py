@@ -7,7 +7,8 @@ leaves the last check to the backend, which writes only over the bound version.
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from hashlib import sha256
 from typing import cast
 
 from fluzo.core.contracts import ExecutionBackend, FileContent
@@ -158,6 +159,7 @@ class MoveFile:
             paths=(source, target),
             versions=((source, version), (target, ABSENT)),
             preview=f"rename from {shown_name(source)}\nrename to {shown_name(target)}\n",
+            intended=((source, ""), (target, version.digest)),
         )
 
     async def execute(self, args: Mapping[str, object], operation: Operation, backend: ExecutionBackend) -> ToolResult:
@@ -191,10 +193,12 @@ async def _whole(path: str, backend: ExecutionBackend, limits: ToolLimits, tool:
 
 async def _change(tool: str, action: Action, path: str, before: FileContent | None, after: bytes) -> Operation:
     change = await asyncio.to_thread(diff.unified, path, before.data if before else None, after)
-    return _operation(tool, action, path, before.version if before else ABSENT, change)
+    operation = _operation(tool, action, path, before.version if before else ABSENT, change)
+    return replace(operation, intended=((path, sha256(after).hexdigest()),))
 
 
 def _operation(tool: str, action: Action, path: str, version: FileVersion, change: diff.Diff) -> Operation:
+    """An operation after which the file is gone; `_change` says what is to be there instead."""
     return Operation(
         tool,
         action,
@@ -203,6 +207,7 @@ def _operation(tool: str, action: Action, path: str, version: FileVersion, chang
         paths=(path,),
         versions=((path, version),),
         preview=change.text,
+        intended=((path, ""),),
         lines_added=change.added,
         lines_removed=change.removed,
     )

@@ -95,6 +95,8 @@ class Changes:
     head_moved: bool
     index_changed: bool
     revision: str
+    head: str
+    branch: str
 
     def to_json(self) -> dict[str, object]:
         return {
@@ -160,6 +162,8 @@ def changes(baseline: Baseline, git: Git, jail: Jail) -> Changes:
         head_moved=(status.head, status.branch) != (baseline.head, baseline.branch),
         index_changed=_staged(status) != _staged(baseline.status),
         revision=_revision(status, now),
+        head=status.head,
+        branch=status.branch,
     )
 
 
