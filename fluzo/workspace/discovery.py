@@ -3,12 +3,14 @@
 Protected and secret-bearing files are left out of both; this is a matter of discovery, not of access (PRD 21.2).
 """
 
+import contextlib
+import heapq
 import os
 import re
 import stat
 import subprocess
 import threading
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass, field
 from typing import IO
 
@@ -21,7 +23,7 @@ from fluzo.workspace.gitrun import complaint
 from fluzo.workspace.jail import Jail, decode, encode
 
 MAX_LINE_CHARS = 300
-MAX_RESULT_BYTES = 256 * 1024
+MAX_RESULT_CHARS = 256 * 1024
 MAX_SEARCH_SECONDS = 60.0
 """A pattern that backtracks for longer finds nothing anybody waits for."""
 
@@ -111,20 +113,17 @@ def search(git: Git, jail: Jail, pattern: str, path: str, *, regex: bool, glob: 
         raise ToolError("the pattern must be one line and not empty", code="invalid_pattern")
     pathspecs = [_pathspec(jail.normalize(path), glob), *OWN_FILES_EXCLUDED]
     hits: list[SearchHit] = []
-    room, count, truncated = MAX_RESULT_BYTES, 0, False
-    for found in _matches(git, pattern, pathspecs, regex=regex):
-        lines = _read_lines(jail, found)
-        count += bool(lines)
-        hits += lines
-        room -= sum(len(encode_loosely(hit.text)) for hit in lines)
-        if len(hits) > max_hits or room < 0:
-            truncated = True
-            break
+    room, count, truncated = MAX_RESULT_CHARS, 0, False
+    with contextlib.closing(_matches(git, pattern, pathspecs, regex=regex)) as matches:
+        for found in matches:
+            lines = _read_lines(jail, found)
+            count += bool(lines)
+            hits += lines
+            room -= sum(len(hit.text) for hit in lines)
+            if len(hits) > max_hits or room < 0:
+                truncated = True
+                break
     return SearchResult(tuple(hits[:max_hits]), count, truncated)
-
-
-def encode_loosely(text: str) -> bytes:
-    return text.encode("utf-8", "surrogatepass")
 
 
 def _pathspec(base: str, glob: str) -> str:
@@ -136,22 +135,35 @@ def _pathspec(base: str, glob: str) -> str:
     return f":(top,glob){start}{glob if '/' in glob else '**/' + glob}"
 
 
-def _matches(git: Git, pattern: str, pathspecs: list[str], *, regex: bool) -> Iterator[_Found]:
+def _matches(git: Git, pattern: str, pathspecs: list[str], *, regex: bool) -> Generator[_Found, None, None]:
     for dialect in ("-P", "-E") if regex else ("-F",):
         try:
-            yield from _grep(git, pattern, pathspecs, dialect)
+            yield from _every_match(git, [dialect, "-e", pattern, "--", *pathspecs], pathspecs)
             return
         except _NoPerlPatterns:
             continue  # This Git was built without PCRE; nothing has been yielded yet.
+
+
+def _every_match(git: Git, arguments: list[str], pathspecs: list[str]) -> Generator[_Found, None, None]:
+    """Matches in tracked files and in new ones that are not ignored, in byte order of their paths."""
+    # A walk for untracked files follows the ignore rules for all it meets, so it misses what was added by force.
+    forced = set(git.ls_files_ignored(*pathspecs))
+    with contextlib.ExitStack() as stack:
+        walk = stack.enter_context(contextlib.closing(_grep(git, ["--untracked", *arguments])))
+        if not forced:
+            yield from walk
+            return
+        tracked = stack.enter_context(contextlib.closing(_grep(git, arguments)))
+        more = (found for found in tracked if found.path in forced)
+        yield from heapq.merge(walk, more, key=lambda found: encode(found.path))
 
 
 class _NoPerlPatterns(Exception):
     pass
 
 
-def _grep(git: Git, pattern: str, pathspecs: list[str], dialect: str) -> Iterator[_Found]:
-    options = [dialect, "-n", "-z", "--column", "-I", "--untracked", "--exclude-standard", "-e"]
-    argv = git.grep_command([*options, pattern, "--", *pathspecs])
+def _grep(git: Git, arguments: list[str]) -> Generator[_Found, None, None]:
+    argv = git.grep_command(["-n", "-z", "--column", "-I", *arguments])
     with subprocess.Popen(
         [encode(word) for word in argv],
         cwd=git.root.path,

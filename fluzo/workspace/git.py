@@ -121,6 +121,11 @@ class Git:
         output = self._run("ls-files", "-z", "--cached", "--others", "--exclude-standard", "--", *pathspecs)
         return [decode(name) for name in sorted(set(output.split(b"\0")) - {b""})]
 
+    def ls_files_ignored(self, *pathspecs: str) -> list[str]:
+        """Tracked files that match an ignore rule: they are in the repository all the same."""
+        output = self._run("ls-files", "-z", "--cached", "--ignored", "--exclude-standard", "--", *pathspecs)
+        return [decode(name) for name in output.split(b"\0") if name]
+
     def cat_head(self, path: str) -> bytes | None:
         """A file of the last commit, with the working tree's line endings; None when that has no such file."""
         result = self._try("cat-file", "--filters", f"HEAD:{path}")

@@ -156,6 +156,21 @@ def test_a_search_works_without_a_commit_and_with_odd_names(tmp_path: Path) -> N
     assert where(search(root, "needle", "d[1]", glob="*.txt")) == [("d[1]/f.txt", 1)]
 
 
+def test_a_tracked_file_is_found_although_a_rule_ignores_it(root: Path) -> None:
+    (root / "build/zz.txt").write_text("needle in build, not tracked\n")
+    git(root, "add", "-f", "build/out.txt", "x.log")
+    result = search(root, "needle")
+    assert where(result) == [
+        ("README.md", 2),
+        ("build/out.txt", 1),
+        ("new.txt", 1),
+        ("src/a.py", 2),
+        ("src/deep/er/c.ts", 1),
+        ("x.log", 1),
+    ]
+    assert search(root, "needle", max_hits=2).truncated
+
+
 def test_binary_files_are_not_searched(root: Path) -> None:
     (root / "data.bin").write_bytes(b"needle\0\n")
     assert "data.bin" not in dict(where(search(root, "needle")))

@@ -177,8 +177,9 @@ def hostile(tmp_path: Path) -> tuple[Path, Path]:
         shutil.copy(script, hooks / hook)
     write(root / ".gitattributes", b"f.txt diff=y\nlfs.bin filter=x\ndir/* filter=we\\ ird.name diff=y\n")
     write(root / ".git/info/attributes", b"dir/g.txt filter=x diff=y\n")
-    for name in ("f.txt", "lfs.bin", "dir/g.txt", "inner/s.txt"):
+    for name in ("f.txt", "lfs.bin", "dir/g.txt"):
         write(root / name, b"changed\n")
+    write(inner / "s.txt", b"t\n")  # Of the same size, so that only a filter could tell.
     return root, traces
 
 
