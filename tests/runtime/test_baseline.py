@@ -14,7 +14,12 @@ from fluzo.workspace.baseline import Changes, FileChange
 
 @pytest.fixture
 def root(tmp_path: Path) -> Path:
-    content = {"clean.py": "a = 1\nb = 2\n", "mine.py": "x\n", "gone.py": "g\n", "crlf.txt": b"one\r\ntwo\r\n"}
+    content: dict[str, bytes | str] = {
+        "clean.py": "a = 1\nb = 2\n",
+        "mine.py": "x\n",
+        "gone.py": "g\n",
+        "crlf.txt": b"one\r\ntwo\r\n",
+    }
     return make_repository(tmp_path / "ws", content)
 
 

@@ -5,6 +5,7 @@ import os
 import shutil
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support.workspaces import execute, git, make_repository, opened, with_backend
@@ -15,6 +16,7 @@ from fluzo.core.records import ProcessResult
 from fluzo.workspace import baseline
 from fluzo.workspace.git import Git, check_store
 from fluzo.workspace.identity import resolve_root, workspace_identity
+from fluzo.workspace.local import LocalBackend
 
 ODD_NAMES = (
     "测试.txt",
@@ -35,8 +37,8 @@ def write(path: Path, data: bytes = b"x\n") -> None:
     path.write_bytes(data)
 
 
-def inspect(root: Path, subcommand: str, *options: str, paths: tuple[str, ...] = ()) -> ProcessResult:
-    request = GitRequest(subcommand, options, paths)  # type: ignore[arg-type]
+def inspect(root: Path, subcommand: Any, *options: str, paths: tuple[str, ...] = ()) -> ProcessResult:
+    request = GitRequest(subcommand, options, paths)
     return with_backend(root, lambda backend, _: backend.git(request))
 
 
@@ -433,8 +435,8 @@ def test_a_broken_repository_is_an_error_with_gits_own_words(tmp_path: Path) -> 
 def test_a_cancelled_inspection_is_a_result(tmp_path: Path) -> None:
     root = make_repository(tmp_path / "ws", {"a": "a"})
 
-    async def work(backend: object, cancel: asyncio.Event) -> ProcessResult:
+    async def work(backend: LocalBackend, cancel: asyncio.Event) -> ProcessResult:
         cancel.set()
-        return await backend.git(GitRequest("status"))  # type: ignore[attr-defined,no-any-return]
+        return await backend.git(GitRequest("status"))
 
     assert with_backend(root, work).cancelled

@@ -172,12 +172,12 @@ def test_a_background_child_does_not_hold_the_result_back_and_is_ended_at_the_st
 
 def test_a_background_child_that_goes_on_writing_is_drained_and_not_blocked(root: Path) -> None:
     # Far more than a pipe holds; the child makes the file only after all of it was taken.
-    script = "(head -c 3000000 /dev/zero; touch finished; exec sleep 300) & echo started"
+    script = "(head -c 3000000 /dev/zero && touch finished; exec sleep 300) & echo started"
 
     async def work(backend: LocalBackend, _: asyncio.Event) -> None:
         await backend.execute(ProcessRequest(("bash", "-c", script)))
-        wait = "while [ ! -e finished ]; do :; done"
-        assert not (await backend.execute(ProcessRequest(("bash", "-c", wait), timeout_seconds=60))).timed_out
+        wait = "while [ ! -e finished ]; do sleep 0.02; done"
+        assert not (await backend.execute(ProcessRequest(("bash", "-c", wait), timeout_seconds=20))).timed_out
 
     with_backend(root, work)
 

@@ -84,14 +84,23 @@ def with_backend(
     return asyncio.run(body())
 
 
-def execute(path: Path, *argv: str, timeout_seconds: float = 30.0, **options: object) -> ProcessResult:
+def execute(
+    path: Path,
+    *argv: str,
+    cwd: str = ".",
+    env: tuple[tuple[str, str], ...] = (),
+    timeout_seconds: float = 30.0,
+    capture_bytes: int = 1_000_000,
+) -> ProcessResult:
     """One command in a workspace."""
-    request = ProcessRequest(argv, timeout_seconds=timeout_seconds, **options)  # type: ignore[arg-type]
+    request = ProcessRequest(argv, cwd, env, timeout_seconds, capture_bytes)
     return with_backend(path, lambda backend, _: backend.execute(request))
 
 
-def shell(path: Path, script: str, **options: object) -> ProcessResult:
-    return execute(path, "bash", "-c", script, **options)  # type: ignore[arg-type]
+def shell(
+    path: Path, script: str, *, cwd: str = ".", timeout_seconds: float = 30.0, capture_bytes: int = 1_000_000
+) -> ProcessResult:
+    return execute(path, "bash", "-c", script, cwd=cwd, timeout_seconds=timeout_seconds, capture_bytes=capture_bytes)
 
 
 def is_alive(pid: int) -> bool:
