@@ -171,11 +171,13 @@ def test_a_background_child_does_not_hold_the_result_back_and_is_ended_at_the_st
 
 
 def test_a_background_child_that_goes_on_writing_is_drained_and_not_blocked(root: Path) -> None:
-    # Far more than a pipe holds; the child makes the file only after all of it was taken.
-    script = "(head -c 3000000 /dev/zero && touch finished; exec sleep 300) & echo started"
+    # Far more than a pipe holds, after the result was given; the file appears only when all of it was taken.
+    waiting = "while [ ! -e go ]; do sleep 0.02; done"
+    script = f"({waiting}; head -c 3000000 /dev/zero && touch finished; exec sleep 300) & echo started"
 
     async def work(backend: LocalBackend, _: asyncio.Event) -> None:
         await backend.execute(ProcessRequest(("bash", "-c", script)))
+        (root / "go").touch()
         wait = "while [ ! -e finished ]; do sleep 0.02; done"
         assert not (await backend.execute(ProcessRequest(("bash", "-c", wait), timeout_seconds=20))).timed_out
 
