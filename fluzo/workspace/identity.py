@@ -45,7 +45,8 @@ def workspace_identity(root: Path) -> str:
         raise _unusable(
             f"{root} cannot be opened: {exc.strerror}.", "Choose another directory with --workspace."
         ) from exc
-    return f"{found.st_dev}:{found.st_ino}:{root}"
+    # Spelt alike whatever the language of the session makes of the bytes, because consent is bound to it.
+    return f"{found.st_dev}:{found.st_ino}:{os.fsencode(root).decode('utf-8', 'surrogateescape')}"
 
 
 def resolve_root(start: Path, environ: Mapping[str, str] = os.environ) -> Root:
@@ -134,7 +135,9 @@ def is_owned(root: Root, environ: Mapping[str, str] = os.environ) -> bool:
 
 
 def _lock_path(root: Root, environ: Mapping[str, str]) -> Path:
-    return _private_directory(environ) / (hashlib.sha256(os.fsencode(root.identity)).hexdigest() + ".lock")
+    return _private_directory(environ) / (
+        hashlib.sha256(root.identity.encode("utf-8", "surrogateescape")).hexdigest() + ".lock"
+    )
 
 
 def _no_lock(exc: OSError) -> WorkspaceError:

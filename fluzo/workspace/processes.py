@@ -273,8 +273,9 @@ def find_executable(name: str, path: str) -> str | None:
     """The absolute path of a command in a search path; only absolute entries count, so never the workspace."""
     for directory in clean_path(path).split(":"):
         candidate = f"{directory}/{name}"
-        if Path(candidate).is_file() and os.access(candidate, os.X_OK):
-            return candidate
+        with contextlib.suppress(OSError):  # A directory of the path that we may not enter has nothing for us.
+            if Path(candidate).is_file() and os.access(candidate, os.X_OK):
+                return candidate
     return None
 
 
