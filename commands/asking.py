@@ -8,7 +8,8 @@ import os
 import select
 import sys
 import termios
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 
 END_OF_INPUT = "\x04"
 """What `read_line` returns when the terminal will give no more lines; no typed line is equal to it."""
@@ -51,6 +52,17 @@ class Terminal:
     def close(self) -> None:
         if self._owned:
             os.close(self._fd)
+
+
+@contextmanager
+def asking_terminal() -> Iterator[Terminal | None]:
+    """`open_terminal`, closed again at the end."""
+    terminal = open_terminal()
+    try:
+        yield terminal
+    finally:
+        if terminal is not None:
+            terminal.close()
 
 
 def open_terminal() -> Terminal | None:

@@ -24,6 +24,7 @@ from fluzo.core.port import (
     Lagged,
     PendingRequests,
     Port,
+    ResumeTask,
     StartTask,
     TaskDetail,
     Update,
@@ -92,7 +93,7 @@ class Interrupts:
 
 def run_task(
     port: Port,
-    command: StartTask,
+    command: StartTask | ResumeTask,
     view: View,
     *,
     terminal: Terminal | None,

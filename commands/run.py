@@ -14,11 +14,11 @@ from typing import Annotated
 import typer
 
 from fluzo.core.errors import UsageError, exit_status
-from fluzo.core.port import Port, SessionDetail, StartTask
+from fluzo.core.port import Port, ResumeTask, SessionDetail, StartTask
 from fluzo.core.redact import printable
 from fluzo.host import Host
 
-from .asking import open_terminal
+from .asking import Terminal, asking_terminal
 from .follow import Ended, run_task
 from .opening import open_to_act
 from .options import global_options
@@ -84,26 +84,21 @@ def run(  # noqa: PLR0913 - one parameter per option of the command line.
         waive_verification=no_verify,
         yolo=yolo or global_options(ctx).yolo,
     )
-    with open_to_act(ctx) as host:
-        return perform(host, command, form, session or "")
+    with open_to_act(ctx) as host, asking_terminal() as terminal:
+        return perform(host, command._replace(session_id=_session_id(host.port, session or "")), form, terminal)
 
 
-def perform(host: Host, command: StartTask, form: str, session: str) -> int:
+def perform(host: Host, command: StartTask | ResumeTask, form: str, terminal: Terminal | None) -> int:
     """Run the task in the open workspace, write its result, and return the exit status."""
     view = View(sys.stderr)
-    terminal = open_terminal()
-    try:
-        ended = run_task(
-            host.port,
-            command._replace(session_id=_session_id(host.port, session), interactive=terminal is not None),
-            view,
-            terminal=terminal,
-            streams=form == "stream-json",
-            patience_seconds=_patience_seconds(host),
-        )
-    finally:
-        if terminal is not None:
-            terminal.close()
+    ended = run_task(
+        host.port,
+        command._replace(interactive=terminal is not None),
+        view,
+        terminal=terminal,
+        streams=form == "stream-json",
+        patience_seconds=_patience_seconds(host),
+    )
     view.plain(summary_lines(ended.result))
     _write_result(ended, form)
     return exit_status(str(ended.result["reason"]))

@@ -1,4 +1,4 @@
-"""`fluzo sessions`: the conversations of this workspace. Opening one is reading; nothing is continued."""
+"""`fluzo sessions`: the conversations of this workspace. Opening one is reading; only `resume` goes on."""
 
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any
@@ -10,15 +10,17 @@ from fluzo.core.redact import printable
 
 from .opening import open_to_look
 from .output import LimitOption, PlainOutputOption, check_form, emit_json, emit_lines, table, text_of
+from .resume import EPILOG, resume
 
 _EPILOG = """\b
 Examples:
   fluzo sessions list
   fluzo sessions open last
+  fluzo sessions resume last
 """
 
 app = typer.Typer(
-    help="List conversations and open one to read it. Nothing runs.",
+    help="List conversations, read one, or go on with a blocked one.",
     epilog=_EPILOG,
     add_completion=False,
     rich_markup_mode=None,
@@ -70,6 +72,9 @@ def open_session(
         emit_json({"schema_version": 1, "type": "session", **detail})
     else:
         emit_lines(_conversation(detail, limit))
+
+
+app.command("resume", epilog=EPILOG)(resume)
 
 
 def session_row(session: Mapping[str, Any]) -> list[str]:

@@ -148,7 +148,11 @@ class AttemptRun:
     async def _prepare(self, workspace: "TaskWorkspace") -> tuple[LoopHarness, Gate]:
         services, task = self._services, self.task
         route = services.router.route(task)
-        self._attempt = replace(self._attempt, baseline=workspace.baseline.to_json(), config=services.defaults.config)
+        self._attempt = replace(
+            self._attempt,
+            baseline=workspace.baseline.to_json(),
+            config={**self._attempt.config, **services.defaults.config},
+        )
         history = await services.storage.messages(task.session_id)
         providers = services.context(workspace, tuple(shlex.join(argv) for argv in task.verification))
         fragments = [item for provider in providers for item in await provider.collect(workspace.backend)]

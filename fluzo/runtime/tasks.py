@@ -104,11 +104,12 @@ class Tasks:
         workspace is another one or has changed since the plan was made.
         """
         services = self._services
+        attempts = await services.storage.attempts(command.task_id)
+        if any(attempt.config.get("request_id") == command.request_id for attempt in attempts):
+            return Ack(True, command.task_id)
         services.require_consent()
         self._refuse_second()
         plan, operations = await self.plan(command.task_id)
-        if plan.previous.id == command.request_id:
-            return Ack(True, command.task_id)
         self._check_plan(plan, command)
         session = await services.storage.session(plan.task.session_id)
         if session is None:
@@ -117,7 +118,7 @@ class Tasks:
         limits, extended = extend_limits(plan.task.limits, command.extend)
         task = replace(plan.task, limits=limits, updated_at=services.now())
         grants = [*task_grants(services, task, command.allow), *retry_grants(services, plan, operations, command.retry)]
-        attempt = self._attempt(task, plan.previous)
+        attempt = replace(self._attempt(task, plan.previous), config={"request_id": command.request_id})
         events: tuple[Payload, ...] = (
             *((YoloChanged(True, "user"),) if command.yolo else ()),
             ResumeReconciled(plan.previous.id, plan.differences, plan.unknown, command.retry),
