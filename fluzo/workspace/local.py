@@ -109,6 +109,10 @@ class LocalBackend:
         """End every process of this task within the grace period; returns the pids that could not be ended."""
         return await self._processes.stop()
 
+    def kill(self) -> None:
+        """Kill every process of this task now, without any grace. Call it on the loop; `stop` still has to follow."""
+        self._processes.kill()
+
     def close(self) -> None:
         """Free threads and descriptors, after `stop`. File work under way is finished first."""
         self._pool.shutdown(wait=True)

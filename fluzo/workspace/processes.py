@@ -46,6 +46,8 @@ class _Group:
     activity: asyncio.Event = field(default_factory=asyncio.Event)
     members: dict[int, int] = field(default_factory=dict)
     reaped: bool = False
+    killed: bool = False
+    """`kill` met the command while it was running."""
     followed: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when nobody waits for the result any more."""
 
@@ -63,6 +65,7 @@ class Processes:
         self._groups: list[_Group] = []
         self._launches: set[asyncio.Task[_Group]] = set()
         self._stopped = False
+        self._killing = asyncio.Event()
 
     async def run(
         self,
@@ -129,6 +132,21 @@ class Processes:
         survivors = await asyncio.gather(*(self._stop_group(group) for group in groups))
         return sorted(pid for pids in survivors for pid in pids)
 
+    def kill(self) -> None:
+        """Kill every owned process now, without any grace; none is started from now on. Call it on the loop.
+
+        A `run` under way returns with `cancelled` and the termination `killed`. `stop` still has to be awaited: it
+        says what could not be ended.
+        """
+        self._stopped = True
+        self._killing.set()
+        for group in self._groups:
+            self._kill(group)
+
+    def _kill(self, group: _Group) -> None:
+        group.killed = group.killed or not _has_ended(group.pidfd)
+        self._signal(group, signal.SIGKILL)
+
     async def _stop_group(self, group: _Group) -> list[int]:
         if await self._end(group) == "uncertain":
             return _scan(group.id)
@@ -165,6 +183,8 @@ class Processes:
         group = _Group(process, os.pidfd_open(process.pid), pipe, sink)
         self._groups.append(group)
         loop.add_reader(pipe, _read, group)
+        if self._killing.is_set():  # It was starting when the order came.
+            self._kill(group)
         return group
 
     async def _wait(
@@ -175,7 +195,7 @@ class Processes:
         try:
             await asyncio.wait({exited, cancelled}, timeout=timeout_seconds, return_when=asyncio.FIRST_COMPLETED)
             if exited.done():
-                return "exited"
+                return "cancelled" if group.killed else "exited"
             return "cancelled" if cancelled.done() else "timed_out"
         finally:
             exited.cancel()
@@ -184,9 +204,10 @@ class Processes:
 
     async def _end(self, group: _Group) -> Termination:
         """TERM to the group, the grace period, then KILL; says which of them it took."""
-        self._signal(group, signal.SIGTERM)
-        if await self._all_ended(group, self._grace_seconds):
-            return "terminated"
+        if not self._killing.is_set():
+            self._signal(group, signal.SIGTERM)
+            if await self._all_ended(group, self._grace_seconds):
+                return "killed" if group.killed else "terminated"
         self._signal(group, signal.SIGKILL)
         return "killed" if await self._all_ended(group, KILL_SECONDS) else "uncertain"
 

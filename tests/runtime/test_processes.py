@@ -279,6 +279,67 @@ def test_stop_ends_a_command_that_is_only_just_starting(root: Path) -> None:
     assert zombies() == []
 
 
+def test_kill_ends_what_runs_at_once_and_starts_nothing_more(root: Path) -> None:
+    async def work(backend: LocalBackend, _: asyncio.Event) -> tuple[ProcessResult, ProcessResult]:
+        os.mkfifo(root / "up")
+        command = ("bash", "-c", "trap '' TERM; (trap '' TERM; echo $BASHPID > up; sleep 300) & wait")
+        running = asyncio.create_task(backend.execute(ProcessRequest(command)))
+        child = int(await asyncio.to_thread((root / "up").read_text))
+        backend.kill()
+        result = await running
+        assert not is_alive(child)
+        assert await backend.stop() == []
+        return result, await backend.execute(ProcessRequest(("touch", "never")))
+
+    # A grace period nobody could wait for: a kill must not use it.
+    first, second = with_backend(root, work, grace_seconds=3600)
+    assert (first.cancelled, first.timed_out, first.termination) == (True, False, "killed")
+    assert (first.exit_status, first.signal, first.still_running) == (None, signal.SIGKILL, ())
+    assert (second.cancelled, second.exit_status) == (True, None)
+    assert not (root / "never").exists()
+    assert zombies() == []
+
+
+def test_kill_shortens_a_cancellation_that_is_waiting_for_the_grace_period(root: Path) -> None:
+    async def work(backend: LocalBackend, cancel: asyncio.Event) -> ProcessResult:
+        os.mkfifo(root / "up")
+        os.mkfifo(root / "told")
+        script = "trap 'echo > told' TERM; echo > up; while :; do sleep 300 & wait; done"
+        running = asyncio.create_task(backend.execute(ProcessRequest(("bash", "-c", script))))
+        await asyncio.to_thread((root / "up").read_text)
+        cancel.set()
+        await asyncio.to_thread((root / "told").read_text)
+        backend.kill()
+        return await running
+
+    result = with_backend(root, work, grace_seconds=3600)
+    assert (result.cancelled, result.termination, result.signal) == (True, "killed", signal.SIGKILL)
+    assert zombies() == []
+
+
+def test_kill_ends_a_command_that_is_only_just_starting(root: Path) -> None:
+    async def work(backend: LocalBackend, _: asyncio.Event) -> ProcessResult:
+        running = asyncio.create_task(backend.execute(ProcessRequest(("sleep", "300"))))
+        await asyncio.sleep(0)
+        backend.kill()
+        return await running
+
+    for _ in range(10):
+        result = with_backend(root, work, grace_seconds=3600)
+        assert (result.cancelled, result.termination, result.signal) == (True, "killed", signal.SIGKILL)
+
+
+def test_kill_ends_the_background_children_of_a_command_that_is_over(root: Path) -> None:
+    async def work(backend: LocalBackend, _: asyncio.Event) -> list[int]:
+        result = await backend.execute(ProcessRequest(("bash", "-c", "trap '' TERM; sleep 300 & echo done")))
+        assert result.still_running
+        backend.kill()
+        assert await backend.stop() == []
+        return [pid for pid in result.still_running if is_alive(pid)]
+
+    assert with_backend(root, work, grace_seconds=3600) == []
+
+
 def test_stop_touches_nothing_that_was_not_started_here(root: Path) -> None:
     stranger = subprocess.Popen(["sleep", "300"], start_new_session=True)
     try:
