@@ -100,7 +100,8 @@ def examine(options: GlobalOptions, *, probe: bool) -> Iterator[Check]:
     settings = None
     try:
         settings = setup.load_settings(setup.settings_path(root, options.config), options.sets).settings
-        yield Check("settings", "ok", f"{setup.settings_path(root, options.config)} is valid")
+        path = printable(str(setup.settings_path(root, options.config)), keep_newlines=False)
+        yield Check("settings", "ok", f"{path} is valid")
     except FluzoError as exc:
         yield _failed("settings", exc)
     if settings is not None:
@@ -156,7 +157,7 @@ def _confinement() -> Iterator[Check]:
 
 def _workspace(root: Path) -> Iterator[Check]:
     with open_host(HostOptions(root, read_only=True)) as host:
-        yield Check("workspace", "ok", str(host.root))
+        yield Check("workspace", "ok", printable(str(host.root), keep_newlines=False))
         usage = host.port.query(HistoryUsage()).result().data["usage"]
         store = root / STORE_NAME
         place = store if store.is_dir() else root

@@ -206,6 +206,8 @@ def _ran(result: Mapping[str, Any]) -> bool:
 
 
 def _verb(tool: str, action: str) -> str:
+    if action == "plan" and tool != "update_plan":
+        action = ""  # A call whose arguments could not be read has no action of its own.
     if action in _VERBS:
         return _VERBS[action]
     return action or tool.removesuffix("_file").removesuffix("_files") or "operation"

@@ -4,6 +4,7 @@ Invariant: a question knows its setting, and type, default and range come from t
 touches a terminal, a file's content or a server; `suggested_checks` only looks at which files exist.
 """
 
+import os
 import shlex
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -117,7 +118,9 @@ class Answers:
 
 def document(answers: Answers, project: str) -> dict[str, object]:
     """The raw settings that the answers mean; they are not validated yet."""
-    data: dict[str, object] = {"schema_version": 1, "project": {"name": project}}
+    # The name of a folder is bytes; in a file that is UTF-8, what is no text becomes a replacement character.
+    name = os.fsencode(project).decode("utf-8", "replace")
+    data: dict[str, object] = {"schema_version": 1, "project": {"name": name}}
     if answers.base_url:
         entry: dict[str, object] = {
             "provider": "openai_compatible",
