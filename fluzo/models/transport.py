@@ -14,7 +14,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
 from contextlib import aclosing, suppress
 from dataclasses import replace
 from typing import Any, cast
-from urllib.request import proxy_bypass
+from urllib.request import getproxies, proxy_bypass
 
 import httpx
 
@@ -32,9 +32,13 @@ DRAIN_SECONDS = 0.05
 _PIECE_BYTES = 65536
 
 
+def _is_direct(endpoint: ModelEndpoint) -> bool:
+    return endpoint.loopback or bool(proxy_bypass(endpoint.host))
+
+
 def make_client(endpoint: ModelEndpoint) -> httpx.AsyncClient:
     """A client for endpoints of this kind. Raises ProviderError when the proxy variables cannot be honoured."""
-    direct = endpoint.loopback or bool(proxy_bypass(endpoint.host))
+    direct = _is_direct(endpoint)
     try:
         # Loading the trusted certificates takes longer than a local request; without TLS there is nothing to verify.
         # The empty context fails closed.
@@ -285,19 +289,23 @@ def connect_failure(endpoint: ModelEndpoint, exc: BaseException) -> ProviderErro
             code="provider_unavailable",
             hint="Check the address and the server's certificate; SSL_CERT_FILE names further authorities to trust.",
         )
+    # The failed connection may be the one to a proxy, which no address in the settings names.
+    proxied = bool(getproxies()) and not _is_direct(endpoint)
+    through = " by way of the proxy of the environment" if proxied else ""
+    places = f"{endpoint.setting('base_url')}{', HTTP_PROXY, HTTPS_PROXY and ALL_PROXY' if proxied else ''}"
     unknown = [item for item in causes if isinstance(item, socket.gaierror)]
     if unknown and unknown[0].errno != socket.EAI_AGAIN:
         return ProviderError(
-            f"The host of {endpoint.origin} is not known.",
+            f"The host of {endpoint.origin}{', or of the proxy on the way,' if proxied else ''} is not known.",
             code="provider_unavailable",
-            hint=f"Check {endpoint.setting('base_url')}.",
+            hint=f"Check {places}.",
         )
     errno = next((item.errno for item in causes if isinstance(item, OSError) and (item.errno or 0) > 0), None)
     reason = f" ({os.strerror(errno)})" if errno else ""
     return ProviderError(
-        f"No connection to {endpoint.origin}{reason}.",
+        f"No connection to {endpoint.origin}{through}{reason}.",
         code="provider_unavailable",
-        hint=f"Start the server, or check {endpoint.setting('base_url')}.",
+        hint=f"Start the server, or check {places}.",
         retry="safe",
     )
 
