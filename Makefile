@@ -40,8 +40,8 @@ types: setup
 	done
 	cd build/types && "$(CURDIR)/$(BIN)/mypy" --config-file "$(CURDIR)/pyproject.toml" \
 		--cache-dir "$(CURDIR)/build/mypy" -p fluzo
-	cd bench && "$(CURDIR)/$(BIN)/mypy" --config-file "$(CURDIR)/pyproject.toml" \
-		--cache-dir "$(CURDIR)/build/mypy" run.py
+	cd bench && MYPYPATH="$(CURDIR)/build/types" "$(CURDIR)/$(BIN)/mypy" --config-file "$(CURDIR)/pyproject.toml" \
+		--cache-dir "$(CURDIR)/build/mypy" run.py journal_pairs.py
 
 bench: setup
 	$(BIN)/python bench/run.py

@@ -13,6 +13,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
+    from typing import NoReturn
 
     from fluzo.core.errors import FluzoError
 
@@ -20,6 +21,18 @@ OUTPUT_CLOSED = 141
 """Exit status when the reader of stdout went away: 128 + SIGPIPE, what a shell reports for `fluzo ... | head -1`."""
 
 _LOG_LIMIT_BYTES = 1_000_000
+
+_GC_THRESHOLD = 200_000
+"""New objects before a collection: twice what a start leaves, so that a short run needs none."""
+
+
+def run_process() -> "NoReturn":
+    """The whole process of the installed command: run its command line and leave with the exit status."""
+    import gc
+
+    # Starting creates much and drops little; by default the collector would look through all of it many times.
+    gc.set_threshold(_GC_THRESHOLD, 20, 20)
+    _leave(main())
 
 
 def main(argv: "Sequence[str] | None" = None) -> int:
@@ -93,6 +106,23 @@ def _output_closed() -> int:
         except OSError:
             os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
     return OUTPUT_CLOSED
+
+
+def _leave(status: int) -> "NoReturn":
+    """End the process without taking the interpreter apart, a sixth of a short run's time.
+
+    The command has closed its host and files, and `main` has flushed stdout. What libraries registered for the end
+    is done.
+    """
+    import atexit
+    import os
+
+    try:
+        atexit._run_exitfuncs()
+        if sys.stderr is not None:
+            sys.stderr.flush()
+    finally:
+        os._exit(status)
 
 
 def _last_except(exc: BaseException, args: list[str]) -> int:
@@ -200,4 +230,4 @@ def _write_log(exc: BaseException) -> "Path | None":
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run_process()
