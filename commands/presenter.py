@@ -23,7 +23,7 @@ ASCII_GLYPHS: Mapping[Tone, str] = {"plain": ">", "good": "+", "bad": "x", "ask"
 
 _VERB_WIDTH = 7
 _SUBJECT_WIDTH = 47
-_VERBS = {"git_read": "git", "execute": "run", "ask": "ask", "plan": "plan"}
+_VERBS = {"git_read": "git", "git_commit": "git", "git_push": "git", "execute": "run", "ask": "ask", "plan": "plan"}
 _CHANGES = ("edit", "write", "delete", "move")
 _MINUTE = 60
 _THOUSAND = 1000

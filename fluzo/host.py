@@ -264,7 +264,14 @@ def _services(root: "Root", loaded: "LoadedSettings", journal: "Journal", feed: 
         observe=lambda paths: observe(root, paths),
         make_tools=make_tools,
         gateway=_gateway(settings, redact),
-        policy=RulePolicy(PolicyRules(edit=settings.policy.edit, shell=settings.policy.shell)),
+        policy=RulePolicy(
+            PolicyRules(
+                edit=settings.policy.edit,
+                shell=settings.policy.shell,
+                git_commit=settings.policy.git_commit,
+                git_push=settings.policy.git_push,
+            )
+        ),
         agent=NativeAgent(),
         router=FixedRouter(settings.agent.runtime, model_id),
         instructions=instructions(),

@@ -142,7 +142,7 @@ class ProcessRequest:
 class GitRequest:
     """One read-only Git inspection; `options` are checked by the tool, `paths` follow a `--`."""
 
-    subcommand: Literal["status", "diff", "log", "show", "blame", "branch"]
+    subcommand: Literal["status", "diff", "log", "show", "blame", "branch", "remote"]
     options: tuple[str, ...] = ()
     paths: tuple[str, ...] = ()
 

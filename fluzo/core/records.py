@@ -85,7 +85,20 @@ def operation_may_become(old: OperationState, new: OperationState) -> bool:
 # --- what an operation would do -------------------------------------------------------------------------------
 
 Action = Literal[
-    "infer", "read", "list", "search", "edit", "write", "delete", "move", "execute", "git_read", "ask", "plan"
+    "infer",
+    "read",
+    "list",
+    "search",
+    "edit",
+    "write",
+    "delete",
+    "move",
+    "execute",
+    "git_read",
+    "git_commit",
+    "git_push",
+    "ask",
+    "plan",
 ]
 Effect = Literal["none", "read", "write", "execute", "network", "user"]
 
@@ -131,6 +144,8 @@ class Operation:
     timeout_seconds: float = 0.0
     preview: str = ""
     touches_user_changes: bool = False
+    destination: str = ""
+    """Where a push goes, as the repository names it; never with a user name or password."""
     intended: tuple[tuple[str, str], ...] = ()
     """Digest that each path is to have afterwards, empty for none: what recovery compares with (PRD 22.1)."""
     lines_added: int = 0

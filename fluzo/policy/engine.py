@@ -18,6 +18,8 @@ class PolicyRules:
 
     edit: Rule = "allow"
     shell: Rule = "ask"
+    git_commit: Rule = "ask"
+    git_push: Rule = "ask"
 
 
 class RulePolicy:
@@ -39,14 +41,20 @@ class RulePolicy:
                 return Decision("deny", "outside_workspace", f"{path} leads out of the workspace")
             if is_protected_path(path):
                 return Decision("deny", "protected_path", f"{path} is protected; Git and Fluzo's own files stay closed")
-            if is_secret_path(path) and operation.effect in ("read", "write"):
+            if is_secret_path(path):
                 return Decision("deny", "secret_file", f"{path} looks like a credential file; it stays closed")
         return None
 
     def _process(self, operation: Operation) -> Decision | None:
         if operation.effect != "execute":
             return None
-        return _by_rule(self._rules.shell, "shell", "nobody has allowed exactly this command yet")
+        match operation.action:
+            case "git_commit":
+                return _by_rule(self._rules.git_commit, "git_commit", f"a commit in your name; {_PROGRAMS_RUN}")
+            case "git_push":
+                return _by_rule(self._rules.git_push, "git_push", f"a push with your rights; {_PROGRAMS_RUN}")
+            case _:
+                return _by_rule(self._rules.shell, "shell", "nobody has allowed exactly this command yet")
 
     def _change(self, operation: Operation) -> Decision | None:
         if operation.effect != "write":
@@ -55,6 +63,9 @@ class RulePolicy:
         if operation.touches_user_changes and decision.verdict == "allow":
             return Decision("ask", "user_changes", "you had changed this file before the task began")
         return decision
+
+
+_PROGRAMS_RUN = "hooks, filters and other programs that your Git settings name run with it, unsandboxed"
 
 
 def _by_rule(rule: Rule, name: str, text: str) -> Decision:

@@ -14,8 +14,9 @@ from fluzo.core.records import Operation
 def scope_of(operation: Operation, workspace: str, backend: str = "local") -> dict[str, object]:
     """The scope that a task grant or a standing grant must equal.
 
-    A process is its exact argument vector or script, directory and explicit environment. A file operation is
-    its kind and paths; over changes that the user had made before, also the versions that were seen.
+    A process is its exact argument vector or script, directory and explicit environment, a push also where it goes.
+    A file operation is its kind and paths; over changes that the user had made before, also the versions that were
+    seen.
     """
     scope: dict[str, object] = {
         "tool": operation.tool,
@@ -30,6 +31,8 @@ def scope_of(operation: Operation, workspace: str, backend: str = "local") -> di
             scope["argv"] = list(operation.argv)
         scope["cwd"] = operation.cwd
         scope["env"] = {name: _digest(value) for name, value in operation.env}
+    if operation.destination:
+        scope["destination"] = operation.destination
     if operation.paths:
         scope["paths"] = list(operation.paths)
     if operation.touches_user_changes:

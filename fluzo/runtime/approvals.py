@@ -261,6 +261,6 @@ def requested(record: OperationRecord) -> OperationRequested:
 
 
 def _how_to_permit(operation: Operation) -> str:
-    if operation.effect == "execute" and operation.argv:
+    if operation.action == "execute" and operation.argv:
         return "Name it exactly: fluzo run --allow 'COMMAND', or run it on a terminal and answer there."
     return "Run it on a terminal and answer there."

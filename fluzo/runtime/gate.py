@@ -60,7 +60,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-ENDS_ATTEMPT = ("policy_shell", "policy_edit")
+ENDS_ATTEMPT = ("policy_shell", "policy_edit", "policy_git_commit", "policy_git_push")
 """Denials that are the user's own rule: without a terminal they end the attempt, visibly (PRD 12.1)."""
 
 
@@ -306,7 +306,8 @@ class Gate:
 
     def _mark(self, operation: Operation) -> Operation:
         """What the tool cannot know: whose changes the files hold, and how much of the task's time is left."""
-        touched = operation.effect == "write" and any(path in self._parts.user_changed for path in operation.paths)
+        keeps = operation.effect == "write" or operation.action == "git_commit"
+        touched = keeps and any(path in self._parts.user_changed for path in operation.paths)
         timeout = min(operation.timeout_seconds, self._parts.budget.remaining_seconds())
         return replace(operation, touches_user_changes=touched, timeout_seconds=timeout)
 

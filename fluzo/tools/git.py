@@ -1,8 +1,8 @@
-"""Read-only Git: a few subcommands with checked arguments.
+"""The `git` tool: a few reading subcommands with checked arguments, and commit and push from `git_changes`.
 
 Invariant: nothing the model sends becomes an option. Revisions and paths that begin with a dash are refused,
-paths follow a `--`, and no subcommand here can change the repository. That no configured helper runs is the
-backend's promise.
+paths follow a `--`, and no reading subcommand can change the repository. That none of these runs a configured
+helper is the backend's promise.
 """
 
 import asyncio
@@ -15,7 +15,8 @@ from fluzo.core.contracts import ExecutionBackend, GitRequest
 from fluzo.core.errors import ToolError
 from fluzo.core.records import Operation, ProcessResult, ToolResult, ToolSpec
 from fluzo.core.text import cut_middle, decode, one_line, shown_name, visible, well_formed
-from fluzo.tools.shared import ToolLimits, normal_path
+from fluzo.tools import git_changes
+from fluzo.tools.shared import ToolLimits, normal_path, plain_path
 
 DEFAULT_LOG_COUNT = 20
 
@@ -24,11 +25,20 @@ _REVISION = re.compile(r"[^\s\x00-\x1f\x7f-][^\s\x00-\x1f\x7f]*")
 
 @dataclass(frozen=True, slots=True)
 class Git:
+    """`env` is what commit and push get beyond the backend's baseline, as every command does."""
+
     spec: ToolSpec
     limits: ToolLimits
     root: str
+    env: tuple[tuple[str, str], ...] = ()
 
     async def describe(self, args: Mapping[str, object], backend: ExecutionBackend) -> Operation:
+        _refuse_unused(args)
+        match args["subcommand"]:
+            case "commit":
+                return await git_changes.commit_operation(args, backend, self.limits, self.root, self.env)
+            case "push":
+                return await git_changes.push_operation(args, backend, self.limits, self.env)
         request = _request(args, self.root)
         named = (*request.paths, *_named_in(_revision(args), self.root))
         words = ("git", request.subcommand, *(o for o in request.options if o in ("--staged", _revision(args))))
@@ -36,6 +46,11 @@ class Git:
         return Operation("git", "git_read", "read", summary, paths=named)
 
     async def execute(self, args: Mapping[str, object], operation: Operation, backend: ExecutionBackend) -> ToolResult:
+        match operation.action:
+            case "git_commit":
+                return await git_changes.commit(operation, backend, self.limits)
+            case "git_push":
+                return await git_changes.push(operation, backend, self.limits)
         request = _request(args, self.root)
         result = await backend.git(request)
         return await asyncio.to_thread(_result, request, result, self.limits)
@@ -44,9 +59,10 @@ class Git:
 def _request(args: Mapping[str, object], root: str) -> GitRequest:
     """The exact inspection. Raises ToolError for arguments that this subcommand cannot take."""
     subcommand, revision = str(args["subcommand"]), _revision(args)
-    paths = tuple(_path(path, root) for path in cast("Sequence[str]", args["paths"] or ()))
+    paths = tuple(plain_path(path, root) for path in cast("Sequence[str]", args["paths"] or ()))
     staged, count = bool(args["staged"]), cast("int | None", args["max_count"])
-    _refuse_unused(subcommand, revision=revision, staged=staged, count=count, paths=paths)
+    if subcommand == "blame" and len(paths) != 1:
+        raise ToolError("git blame takes exactly one path in paths", code="tool_arguments")
     at = (revision,) if revision else ()
     match subcommand:
         case "status":
@@ -71,16 +87,16 @@ _TAKES = {
     "show": ("rev", "paths"),
     "blame": ("rev", "paths"),
     "branch": (),
+    "commit": ("paths", "message"),
+    "push": ("remote", "branch"),
 }
 
 
-def _refuse_unused(subcommand: str, *, revision: str, staged: bool, count: int | None, paths: Sequence[str]) -> None:
-    given = {"rev": bool(revision), "staged": staged, "max_count": count is not None, "paths": bool(paths)}
-    extra = [name for name, present in given.items() if present and name not in _TAKES[subcommand]]
+def _refuse_unused(args: Mapping[str, object]) -> None:
+    subcommand = str(args["subcommand"])
+    extra = [name for name, value in args.items() if value and name not in ("subcommand", *_TAKES[subcommand])]
     if extra:
         raise ToolError(f"git {subcommand} does not take {' or '.join(extra)}", code="tool_arguments")
-    if subcommand == "blame" and len(paths) != 1:
-        raise ToolError("git blame takes exactly one path in paths", code="tool_arguments")
 
 
 def _revision(args: Mapping[str, object]) -> str:
@@ -96,13 +112,6 @@ def _named_in(revision: str, root: str) -> tuple[str, ...]:
     return (normal_path(path, root),) if colon and path and not revision.startswith(":/") else ()
 
 
-def _path(path: str, root: str) -> str:
-    normal = normal_path(path, root)
-    if normal.startswith(("-", ":", "/")) or ".." in normal.split("/"):
-        raise ToolError("paths are plain paths inside the workspace; no options or patterns", code="tool_arguments")
-    return normal
-
-
 def _result(request: GitRequest, result: ProcessResult, limits: ToolLimits) -> ToolResult:
     ok = result.exit_status == 0
     parse = ok and request.subcommand == "status" and not result.truncated
@@ -110,7 +119,7 @@ def _result(request: GitRequest, result: ProcessResult, limits: ToolLimits) -> T
     text = output.strip("\n") or ("no differences" if request.subcommand == "diff" else "no output")
     if not ok:
         text = f"git {request.subcommand} failed (exit {result.exit_status}): {text}"
-    lost = max(result.output_bytes - len(result.output), 0)
+    lost = max(result.output_bytes - len(result.output), 0) if result.truncated else 0
     shown = cut_middle(text, limits.context_bytes, lost)
     return ToolResult(
         ok,

@@ -64,7 +64,7 @@ class Run:
 def process_result(result: ProcessResult, limits: ToolLimits) -> ToolResult:
     """How a process ended, as a result for the model: status first, then its output, cleaned and bounded."""
     output = clean_output(result.output).strip("\n")
-    lost = max(result.output_bytes - len(result.output), 0)
+    lost = max(result.output_bytes - len(result.output), 0) if result.truncated else 0
     shown = cut_middle(output, max(limits.context_bytes - HEADER_BYTES, 0), lost)
     lines = [_ending(result)]
     if result.still_running:

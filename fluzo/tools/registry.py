@@ -93,11 +93,14 @@ class RunArguments(Arguments):
 
 
 class GitArguments(Arguments):
-    subcommand: Literal["status", "diff", "log", "show", "blame", "branch"]
+    subcommand: Literal["status", "diff", "log", "show", "blame", "branch", "commit", "push"]
     rev: str = ""
     paths: Texts = None
     staged: bool = False
     max_count: Count | None = None
+    message: str = ""
+    remote: str = ""
+    branch: str = ""
 
 
 class AskUserArguments(Arguments):
@@ -171,7 +174,7 @@ def build_tools(
         "delete_file": lambda spec: DeleteFile(spec, seen, limits, root),
         "move_file": lambda spec: MoveFile(spec, seen, limits, root),
         "run": lambda spec: Run(spec, limits, root, env),
-        "git": lambda spec: Git(spec, limits, root),
+        "git": lambda spec: Git(spec, limits, root, env),
         "ask_user": AskUser,
         "update_plan": UpdatePlan,
     }

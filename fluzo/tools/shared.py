@@ -71,6 +71,14 @@ def normal_path(path: str, root: str = "") -> str:
     return f"/{parts}" if path.startswith("/") else parts or "."
 
 
+def plain_path(path: str, root: str) -> str:
+    """`normal_path` of what Git is to take literally. Raises ToolError for an option, a pattern or a way out."""
+    normal = normal_path(path, root)
+    if normal.startswith(("-", ":", "/")) or ".." in normal.split("/"):
+        raise ToolError("paths are plain paths inside the workspace; no options or patterns", code="tool_arguments")
+    return normal
+
+
 def encoded(name: str, text: str) -> bytes:
     """Argument text as UTF-8. Raises ToolError for a lone surrogate, which no file can hold as text."""
     try:

@@ -38,12 +38,14 @@ _COMMIT_OPTIONS = r"""
   | --(?:since|until|after|before|author|grep)=.+|--date=[a-z:-]+|--(?:format|pretty)=.*
 """
 _OPTIONS = {
-    "status": r"-s|--short|-b|--branch|--long|-z|--porcelain(?:=v[12])?|--untracked-files=(?:no|normal|all)|--ignored",
+    "status": r"-s|--short|-b|--branch|--long|-z|--porcelain(?:=v[12])?|--untracked-files=(?:no|normal|all)|--ignored"
+    r"|--no-renames",
     "diff": _DIFF_OPTIONS + "|--cached|--staged|--merge-base",
     "log": _DIFF_OPTIONS + "|" + _COMMIT_OPTIONS,
     "show": _DIFF_OPTIONS + "|" + _COMMIT_OPTIONS,
     "blame": r"-L\S+|-w|-M\d*|-C\d*|-e|-l|-s|--date=[a-z:-]+|--porcelain|--line-porcelain",
     "branch": r"--list|-a|--all|-r|--remotes|-v+|--verbose|--show-current|--merged|--no-merged",
+    "remote": r"(?!)",
 }
 _ALLOWED = {name: re.compile(pattern, re.VERBOSE) for name, pattern in _OPTIONS.items()}
 
@@ -175,6 +177,8 @@ class Git:
             if ":" in revision and is_protected_path(revision.partition(":")[2]):
                 raise refused(revision, "is protected: it is one of Fluzo's own files")
         paths = [_plain_path(path) for path in request.paths]
+        if name == "remote":
+            return [*self._prefix(), name, "get-url", "--push", "--all", "--", *revisions]
         if name == "branch":
             return [
                 *self._prefix(),

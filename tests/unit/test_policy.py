@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import pytest
 
 from fluzo.core.records import FileVersion, Operation
@@ -6,6 +8,8 @@ from fluzo.policy.scope import exact_scope_of, fingerprint, process_operation, s
 
 EDIT = Operation("edit_file", "edit", "write", "a.py +1 -1", paths=("a.py",), versions=(("a.py", FileVersion("d1")),))
 RUN = process_operation(("cargo", "test"))
+COMMIT = Operation("git", "git_commit", "execute", "", ("a.py",), argv=("git", "commit", "-m", "x", "--", "a.py"))
+PUSH = Operation("git", "git_push", "execute", "", argv=("git", "push"), destination="https://a.example/p.git")
 
 
 def verdict(operation: Operation, rules: PolicyRules | None = None) -> tuple[str, str]:
@@ -22,6 +26,18 @@ def test_commands_are_asked_for_and_reading_is_not() -> None:
 def test_a_denied_kind_stays_denied() -> None:
     assert verdict(RUN, PolicyRules(shell="deny")) == ("deny", "policy_shell")
     assert verdict(EDIT, PolicyRules(edit="deny")) == ("deny", "policy_edit")
+    assert verdict(COMMIT, PolicyRules(git_commit="deny")) == ("deny", "policy_git_commit")
+    assert verdict(PUSH, PolicyRules(git_push="deny")) == ("deny", "policy_git_push")
+
+
+def test_commits_and_pushes_follow_their_own_rules() -> None:
+    assert verdict(COMMIT, PolicyRules(shell="deny", git_push="deny")) == ("ask", "policy_git_commit")
+    assert verdict(PUSH, PolicyRules(shell="deny", git_commit="deny")) == ("ask", "policy_git_push")
+
+
+def test_where_a_push_goes_is_part_of_its_scope() -> None:
+    elsewhere = replace(PUSH, destination="https://b.example/p.git")
+    assert fingerprint(scope_of(PUSH, "w")) != fingerprint(scope_of(elsewhere, "w"))
 
 
 @pytest.mark.parametrize(
@@ -35,6 +51,7 @@ def test_protected_paths_are_denied_whatever_the_rules_say(path: str) -> None:
 @pytest.mark.parametrize("path", [".env", "deploy/id_rsa", "certs/server.pem"])
 def test_credential_files_are_denied(path: str) -> None:
     assert verdict(Operation("read_file", "read", "read", path, paths=(path,))) == ("deny", "secret_file")
+    assert verdict(replace(COMMIT, paths=(path,))) == ("deny", "secret_file")
 
 
 @pytest.mark.parametrize("path", ["../x", "/etc/passwd", "a/../../x", ".."])

@@ -134,7 +134,7 @@ def test_numbers_and_lists_sent_as_text_are_understood():
         ("read_file", {"path": 5}, "path should be a valid string, got 5"),
         ("run", {"argv": "cargo test"}, "argv should be a valid list, got 'cargo test'"),
         ("run", {"argv": ["a"], "timeout_seconds": -1}, "timeout_seconds should be greater than 0"),
-        ("git", {"subcommand": "push"}, "'status', 'diff'"),
+        ("git", {"subcommand": "stash"}, "'status', 'diff'"),
         ("update_plan", {"steps": [{"step": "a", "status": "maybe"}]}, "steps.0.status should be"),
         ("search", {"pattern": ""}, "pattern should"),
         ("write_file", {"path": "a", "content": {"\ud835": 1}}, "content should be a valid string"),
