@@ -137,12 +137,27 @@ def _notices(payload: events.Payload) -> list[Line]:
             line = Line("bad", "budget", budget.limit, f"{budget.used:g} of {budget.allowed:g} used")
         case events.InterventionConsumed():
             line = Line("plain", "message", "the agent has read your message")
+        case events.ContextCompacted() as done:
+            line = Line("note", "compact", "older conversation", compaction_text(done))
+        case events.LoopNoticed() as loop:
+            line = Line("note", "loop", _line_text(loop.summary), f"{loop.times} times; the agent was told")
+        case events.LimitsExtended() as extended:
+            line = Line("plain", "limit", extended.limit, f"{extended.old:g} -> {extended.new:g}")
         case events.WarningRaised() as warning:
             line = Line("note", "warning", _line_text(warning.message), f"[{warning.code}]")
     return [line] if line else []
 
 
 # --- pieces of a line -----------------------------------------------------------------------------------------
+
+
+def compaction_text(done: events.ContextCompacted) -> str:
+    """Sizes and reason of a compaction."""
+    return f"{_thousands(done.tokens_before)} -> {_thousands(done.tokens_after)} tokens (estimated), {done.why}"
+
+
+def _thousands(tokens: int) -> str:
+    return f"{tokens / 1000:.1f}k"
 
 
 def command_text(argv: Iterable[object]) -> str:

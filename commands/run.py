@@ -20,7 +20,7 @@ from fluzo.host import Host
 
 from .asking import Terminal, asking_terminal
 from .follow import Ended, run_task
-from .opening import open_to_act
+from .opening import WaitOption, open_to_act
 from .options import global_options
 from .output import OutputOption, check_form, emit_json, emit_lines
 from .presenter import summary_lines
@@ -67,9 +67,14 @@ def run(  # noqa: PLR0913 - one parameter per option of the command line.
     session: Annotated[
         str | None, typer.Option("--session", metavar="ID", help="Go on in this conversation: an id, or last.")
     ] = None,
+    skill: Annotated[
+        list[str] | None,
+        typer.Option("--skill", metavar="FILE", help="Give the agent this file of the workspace. May be repeated."),
+    ] = None,
     yolo: Annotated[
         bool, typer.Option("--yolo", help="Ask for no permission; denials and limits stay. No sandbox.")
     ] = False,
+    wait: WaitOption = 0.0,
     output: OutputOption = "text",
 ) -> int:
     """Give the agent a task and see it through, without the full screen."""
@@ -82,9 +87,10 @@ def run(  # noqa: PLR0913 - one parameter per option of the command line.
         allow=tuple(parse_command(text, "--allow") for text in allow or ()),
         verify=tuple(parse_command(text, "--verify") for text in verify or ()),
         waive_verification=no_verify,
+        skills=tuple(skill or ()),
         yolo=yolo or global_options(ctx).yolo,
     )
-    with open_to_act(ctx) as host, asking_terminal() as terminal:
+    with open_to_act(ctx, wait) as host, asking_terminal() as terminal:
         return perform(host, command._replace(session_id=_session_id(host.port, session or "")), form, terminal)
 
 

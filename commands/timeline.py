@@ -12,7 +12,7 @@ from fluzo.core import events
 from fluzo.core.events import Event, Payload, event_from_json
 from fluzo.core.redact import printable
 
-from .presenter import command_text, outcome_text, plan_line
+from .presenter import command_text, compaction_text, outcome_text, plan_line
 
 _ACTOR_WIDTH = 12
 
@@ -76,7 +76,7 @@ class Timeline:
 
 def _tell(payload: Payload, summary: str) -> tuple[str, str] | None:
     """Actor and text of one event; None for what another event of the same commit says better."""
-    for teller in (_tell_task, _tell_operation, _tell_permission, _tell_rest):
+    for teller in (_tell_task, _tell_operation, _tell_permission, _tell_course, _tell_rest):
         told = teller(payload, summary)
         if told is not None:
             return told if told[1] else None
@@ -176,6 +176,22 @@ def _tell_rest(payload: Payload, summary: str) -> tuple[str, str] | None:
             told = by, "asked to cancel"
         case events.WarningRaised(code=code, message=message):
             told = "runtime", f"warning: {message}  [{code}]"
+    return told
+
+
+def _tell_course(payload: Payload, summary: str) -> tuple[str, str] | None:
+    """How the task was kept within its bounds, and how it went on."""
+    told = None
+    match payload:
+        case events.ContextCompacted() as done:
+            told = "runtime", f"compacted: {compaction_text(done)}"
+        case events.LoopNoticed(summary=text, times=times):
+            told = "runtime", f"told the agent that it repeats itself: {text}, {times} times"
+        case events.LimitsExtended(limit=limit, old=old, new=new, by=by):
+            told = by, f"raised {limit} from {old:g} to {new:g}"
+        case events.ResumeReconciled(differences=differences, unknown=unknown, retry=retry):
+            allowed = f", {len(retry)} allowed again" if retry else ""
+            told = "user", f"went on: {len(differences)} differences, {len(unknown)} unknown{allowed}"
     return told
 
 

@@ -18,11 +18,14 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from fluzo.core.contracts import ContextProvider
-from fluzo.core.errors import ConfigError, StorageError
+from fluzo.core.errors import ConfigError, StorageError, WorkspaceError
 from fluzo.core.port import Port
-from fluzo.core.redact import Redactor, make_redactor
+from fluzo.core.redact import GrowingRedactor, Redactor, make_redactor
 
 if TYPE_CHECKING:
+    from fluzo.context.window import WindowRules
+    from fluzo.control import ControlServer
+    from fluzo.control_client import ControlClient
     from fluzo.core.settings import ChatModel, Settings
     from fluzo.models.endpoint import ModelEndpoint
     from fluzo.models.gateway import Gateway
@@ -30,7 +33,7 @@ if TYPE_CHECKING:
     from fluzo.runtime.services import Services, TaskDefaults
     from fluzo.storage.journal import Journal
     from fluzo.storage.settings_file import LoadedSettings
-    from fluzo.workspace.identity import Root
+    from fluzo.workspace.identity import Ownership, Root
 
 T = TypeVar("T")
 
@@ -40,12 +43,18 @@ FILE_NAME = ".fluzo"
 
 @dataclass(frozen=True, slots=True)
 class HostOptions:
-    """What an invocation chose. `sets` are `key=value` texts of `--set`; `workspace` need not be the root itself."""
+    """What an invocation chose. `sets` are `key=value` texts of `--set`; `workspace` need not be the root itself.
+
+    Who wants to be the owner waits `wait_seconds` for another one; `waiting` is then called once, with the refusal
+    that there would have been without.
+    """
 
     workspace: Path
     config: Path | None = None
     sets: tuple[str, ...] = ()
     read_only: bool = False
+    wait_seconds: float = 0.0
+    waiting: Callable[[WorkspaceError], None] = lambda _refused: None
 
 
 class RuntimeThread:
@@ -79,15 +88,24 @@ class Host:
         port: Port,
         loaded: "LoadedSettings | None",
         close: Callable[[], None],
+        reach: "Callable[[], ControlClient | None]" = lambda: None,
     ) -> None:
         self.root = root
         self.port = port
         self.loaded = loaded
         self._close = close
+        self._reach = reach
 
     @property
     def settings(self) -> "Settings | None":
         return self.loaded.settings if self.loaded else None
+
+    def owner(self) -> "ControlClient | None":
+        """For a read-only host: a connection to the process that owns the workspace, None when none does.
+
+        Raises WorkspaceError: `owner_unreachable` or `owner_unverified`.
+        """
+        return self._reach()
 
     def close(self) -> None:
         """Cancel what runs, wait until its end is committed, release everything; safe to call twice."""
@@ -124,6 +142,7 @@ def load_settings(root: Path, options: HostOptions) -> "LoadedSettings":
 
 
 def _open_reader(root: "Root") -> Host:
+    from fluzo.ownership import reach
     from fluzo.runtime.application import Application
     from fluzo.runtime.feed import Feed
     from fluzo.runtime.queries import Queries
@@ -143,35 +162,95 @@ def _open_reader(root: "Root") -> Host:
         thread.call(journal.close())
         thread.close()
 
-    return Host(root.path, port, None, close)
+    return Host(root.path, port, None, close, lambda: reach(root))
 
 
 def _open_owner(root: "Root", options: HostOptions) -> Host:
+    from fluzo.ownership import own
     from fluzo.workspace.git import check_store
-    from fluzo.workspace.identity import acquire
 
     loaded = load_settings(root.path, options)
     check_store(root, root.path / DRIVE_NAME)
-    ownership = acquire(root, {"since": utc_now()})
+    ownership, waited = own(root, options.wait_seconds, options.waiting)
     thread = RuntimeThread()
     try:
-        journal, port, quiesce = thread.call(_start(thread.loop, root, loaded))
+        if waited:
+            loaded = load_settings(root.path, options)
+        opened = thread.call(_start(thread.loop, root, loaded, ownership))
     except BaseException:
         thread.close()
         ownership.release()
         raise
 
     def close() -> None:
-        thread.call(_stop(journal, quiesce))
+        thread.call(_stop(opened))
         thread.close()
         ownership.release()
 
-    return Host(root.path, port, loaded, close)
+    return Host(root.path, opened.port, loaded, close)
+
+
+def open_keeper(options: HostOptions) -> Host:
+    """Own the workspace to put its records in order: no settings, no model, no consent, and nothing runs.
+
+    The port cancels tasks that nobody runs. Raises WorkspaceError and StorageError before anything has begun.
+    """
+    from fluzo.ownership import own
+    from fluzo.workspace.git import check_store
+    from fluzo.workspace.identity import resolve_root
+
+    root = resolve_root(options.workspace)
+    check_store(root, root.path / DRIVE_NAME)
+    ownership, _ = own(root, options.wait_seconds, options.waiting)
+    thread = RuntimeThread()
+    try:
+        journal, port = thread.call(_start_keeper(thread.loop, root))
+    except BaseException:
+        thread.close()
+        ownership.release()
+        raise
+
+    def close() -> None:
+        thread.call(journal.close())
+        thread.close()
+        ownership.release()
+
+    return Host(root.path, port, None, close)
+
+
+async def _start_keeper(loop: asyncio.AbstractEventLoop, root: "Root") -> "tuple[Journal, Port]":
+    from fluzo.runtime import recovery
+    from fluzo.runtime.application import Application
+    from fluzo.runtime.feed import Feed
+    from fluzo.runtime.keeper import Keeper
+    from fluzo.runtime.queries import Queries
+    from fluzo.storage.journal import Journal
+
+    journal = await Journal.open(root.path / DRIVE_NAME, new_id=new_id, now=utc_now)
+    try:
+        await recovery.reopen(journal, utc_now)
+    except BaseException:
+        await journal.close()
+        raise
+    feed = Feed()
+    queries = Queries(journal, lambda: True, lambda _task_id: ())
+    return journal, Application(loop, journal, feed, queries, Keeper(journal, feed.publish, make_redactor(), utc_now))
+
+
+@dataclass(frozen=True, slots=True)
+class _Opened:
+    """What an owner closes again, in the order of `_stop`."""
+
+    journal: "Journal"
+    port: Port
+    quiesce: Callable[[], Coroutine[Any, Any, None]]
+    control: "ControlServer"
 
 
 async def _start(
-    loop: asyncio.AbstractEventLoop, root: "Root", loaded: "LoadedSettings"
-) -> "tuple[Journal, Port, Callable[[], Coroutine[Any, Any, None]]]":
+    loop: asyncio.AbstractEventLoop, root: "Root", loaded: "LoadedSettings", ownership: "Ownership"
+) -> _Opened:
+    from fluzo.control import ControlServer
     from fluzo.runtime import recovery
     from fluzo.runtime.application import Application
     from fluzo.runtime.feed import Feed
@@ -183,27 +262,33 @@ async def _start(
     try:
         await recovery.reopen(journal, utc_now)
         feed = Feed()
-        tasks = Tasks(_services(root, loaded, journal, feed))
+        tasks = Tasks(_services(root, loaded, journal, feed, ownership.describe))
+
+        async def plan(task_id: str) -> Mapping[str, object]:
+            return (await tasks.plan(task_id))[0].to_json()
+
+        queries = Queries(journal, lambda: True, tasks.pending, lambda: tasks.failure, plan, tasks.processes)
+        port = Application(loop, journal, feed, queries, tasks)
+        control = await ControlServer.start(port, ownership.control, ownership.instance)
     except BaseException:
         await journal.close()
         raise
-
-    async def plan(task_id: str) -> Mapping[str, object]:
-        return (await tasks.plan(task_id))[0].to_json()
-
-    queries = Queries(journal, lambda: True, tasks.pending, lambda: tasks.failure, plan)
-    return journal, Application(loop, journal, feed, queries, tasks), tasks.quiesce
+    return _Opened(journal, port, tasks.quiesce, control)
 
 
-async def _stop(journal: "Journal", quiesce: Callable[[], Coroutine[Any, Any, None]]) -> None:
+async def _stop(opened: _Opened) -> None:
+    """The control socket goes on until nothing runs: a stop that takes long can be forced through it."""
     try:
-        await quiesce()
+        await opened.quiesce()
     finally:
-        await journal.close()
+        await opened.control.close()
+        await opened.journal.close()
 
 
-def _services(root: "Root", loaded: "LoadedSettings", journal: "Journal", feed: "Feed") -> "Services":
-    from fluzo.context.sources import RootInstructions, WorkspaceFacts, instructions
+def _services(
+    root: "Root", loaded: "LoadedSettings", journal: "Journal", feed: "Feed", announce: Callable[[str], None]
+) -> "Services":
+    from fluzo.context.sources import RootInstructions, Skills, WorkspaceFacts, instructions
     from fluzo.core.settings import consent_fingerprints, main_model
     from fluzo.policy.engine import PolicyRules, RulePolicy
     from fluzo.runtime.agent import NativeAgent
@@ -218,7 +303,7 @@ def _services(root: "Root", loaded: "LoadedSettings", journal: "Journal", feed: 
     settings = loaded.settings
     model_id, model = main_model(settings)
     defaults = _defaults(settings, model)
-    redact = make_redactor(_secrets(settings))
+    redact = GrowingRedactor(_secrets(settings))
 
     def require_consent() -> None:
         missing = consent.missing(root.identity, consent_fingerprints(settings, root.identity))
@@ -238,17 +323,21 @@ def _services(root: "Root", loaded: "LoadedSettings", journal: "Journal", feed: 
             env=child_env(os.environ, shell.env, shell.inherit_env),
             grace_seconds=shell.termination_grace_seconds,
             cancel=cancel,
+            resolve=_resolver(settings, redact),
         )
 
-    def context(workspace: TaskWorkspace, checks: tuple[str, ...]) -> tuple[ContextProvider, ...]:
+    def context(
+        workspace: TaskWorkspace, checks: tuple[str, ...], skills: tuple[str, ...]
+    ) -> tuple[ContextProvider, ...]:
         found = workspace.baseline
         name = settings.project.name or root.path.name
         facts = WorkspaceFacts(name, found.branch, found.head, tuple(sorted(found.user_changed)), checks)
-        return (facts, RootInstructions())
+        chosen = Skills((*settings.context.skills, *skills))
+        return (facts, RootInstructions(settings.context.instruction_files), chosen)
 
     def make_tools() -> Registry:
         limits = ToolLimits(
-            context_bytes=settings.context.tool_context_max_bytes,
+            context_bytes=_result_bytes(settings, defaults.window),
             capture_bytes=settings.context.tool_capture_max_bytes,
             shell_timeout_seconds=settings.harness.shell_timeout_seconds,
         )
@@ -279,6 +368,7 @@ def _services(root: "Root", loaded: "LoadedSettings", journal: "Journal", feed: 
         defaults=defaults,
         require_consent=require_consent,
         redact=redact,
+        announce=announce,
         new_id=new_id,
         new_trace_id=lambda: secrets.token_hex(16),
         now=utc_now,
@@ -287,10 +377,14 @@ def _services(root: "Root", loaded: "LoadedSettings", journal: "Journal", feed: 
 
 
 def _defaults(settings: "Settings", model: "ChatModel") -> "TaskDefaults":
+    from fluzo.context.window import WindowRules
     from fluzo.core.records import Limits
+    from fluzo.core.settings import injected_environment
+    from fluzo.runtime.budget import Prices
     from fluzo.runtime.services import TaskDefaults
+    from fluzo.runtime.worklog import LoopLimits
 
-    harness, shell = settings.harness, settings.tools.shell
+    harness = settings.harness
     limits = Limits(
         max_turns=harness.max_turns,
         max_tool_calls=harness.max_tool_calls,
@@ -301,11 +395,30 @@ def _defaults(settings: "Settings", model: "ChatModel") -> "TaskDefaults":
     return TaskDefaults(
         limits=limits,
         verification=settings.verification.commands,
-        shell_env=tuple(sorted(shell.env.items())),
+        shell_env=injected_environment(settings),
         standing_grants=tuple(grant.model_dump() for grant in settings.policy.grants),
-        max_output_tokens=model.max_output_tokens,
+        window=WindowRules(
+            model.context_window,
+            model.max_output_tokens,
+            settings.context.safety_reserve_tokens,
+            settings.context.safety_reserve_fraction,
+            settings.context.compaction_threshold,
+        ),
+        summary_tokens=settings.context.compaction_max_output_tokens,
+        prices=Prices(model.input_price_microunits, model.output_price_microunits),
+        loops=LoopLimits(harness.same_call_limit, harness.same_failure_limit),
+        instruction_files=settings.context.instruction_files,
         config={"model": model.model, "agent": settings.agent.runtime, "harness": harness.model_dump()},
     )
+
+
+def _result_bytes(settings: "Settings", rules: "WindowRules") -> int:
+    """Bytes of one tool result for the model: the setting, and never more than a quarter of the usable window."""
+    from fluzo.context.assemble import BYTES_PER_TOKEN
+    from fluzo.context.window import Window
+
+    quarter = int(Window(rules).available * BYTES_PER_TOKEN / 4)
+    return max(1024, min(settings.context.tool_context_max_bytes, quarter))
 
 
 def _gateway(settings: "Settings", redact: Redactor) -> "Gateway":
@@ -316,7 +429,9 @@ def _gateway(settings: "Settings", redact: Redactor) -> "Gateway":
     chat = {name: entry for name, entry in settings.models.items() if isinstance(entry, ChatModel)}
     endpoints = [_endpoint(name, entry) for name, entry in chat.items()]
     pools = {
-        name: PoolLimits(pool.max_in_flight, pool.queue_capacity, pool.queue_timeout_seconds)
+        name: PoolLimits(
+            pool.max_in_flight, pool.queue_capacity, pool.queue_timeout_seconds, pool.foreground_reserved_slots
+        )
         for name, pool in settings.capacity_pools.items()
     }
     return Gateway(
@@ -350,8 +465,11 @@ def _endpoint(name: str, entry: "ChatModel") -> "ModelEndpoint":
         usage_in_stream=compat.usage_in_stream,
         parallel_tool_calls=parallel if isinstance(parallel, str) else str(parallel).lower(),
         output_limit_parameter=compat.output_limit_parameter,
+        tool_call_ids=compat.tool_call_ids,
         send_reasoning=compat.send_reasoning,
+        reasoning_field=compat.reasoning_field,
         text_tool_calls=compat.text_tool_calls,
+        stops_on_disconnect=compat.stops_on_disconnect,
         allow_insecure_http=entry.allow_insecure_http,
     )
 
@@ -378,18 +496,41 @@ def _authorize(name: str, entry: "ChatModel") -> Callable[[], str | None]:
     return token
 
 
+def _resolver(settings: "Settings", redact: GrowingRedactor) -> Callable[[Mapping[str, str]], Mapping[str, str]]:
+    """Turns the marks of `injected_environment` into values, for one process that is about to start.
+
+    Raises ConfigError when a credential is not there; then no process starts.
+    """
+    shell = settings.tools.shell
+
+    def resolve(given: Mapping[str, str]) -> Mapping[str, str]:
+        from fluzo.storage import consent
+
+        secrets = {name: consent.tool_credential(ref) for name, ref in shell.credentials.items() if name in given}
+        redact.learn(secrets.values())
+        # Inherited variables are in the base environment; `env` wins over them, as it does there.
+        inherited = {name for name in shell.inherit_env if name not in shell.env}
+        return {name: value for name, value in given.items() if name not in inherited} | secrets
+
+    return resolve
+
+
 def _secrets(settings: "Settings") -> list[str]:
-    """Values that must never be stored or shown: what the model entries' references resolve to now.
+    """Values that must never be stored or shown: what the references of models and tools resolve to now.
 
     A reference that does not resolve hides nothing here; its request fails when it is dispatched.
     """
     from fluzo.core.settings import ChatModel
+    from fluzo.storage import consent
 
     found = []
     for name, entry in settings.models.items():
         if isinstance(entry, ChatModel):
             with contextlib.suppress(ConfigError, StorageError):
                 found.append(_authorize(name, entry)() or "")
+    for ref in settings.tools.shell.credentials.values():
+        with contextlib.suppress(ConfigError, StorageError):
+            found.append(consent.tool_credential(ref))
     return found
 
 

@@ -15,20 +15,24 @@ BYTES_PER_TOKEN = 3.5
 
 _MESSAGE_OVERHEAD_TOKENS = 6
 
+_TITLES = {"instructions": "Project notes from", "skill": "Skill chosen by the user,"}
+"""Fragments of the system message; all others go with the user's first message."""
+
 
 def system_message(instructions: str, fragments: Sequence[Fragment]) -> Message:
     """Instructions first, then the repository's own, marked as data of lower authority."""
     parts = [instructions.strip()]
     for fragment in fragments:
-        if fragment.key.startswith("instructions:"):
+        kind = fragment.key.partition(":")[0]
+        if kind in _TITLES:
             note = " (cut: the file is longer)" if fragment.truncated else ""
-            parts.append(f"Project notes from {fragment.source}{note}:\n{fragment.text.strip()}")
+            parts.append(f"{_TITLES[kind]} {fragment.source}{note}:\n{fragment.text.strip()}")
     return Message("system", "\n\n".join(parts))
 
 
 def first_user_message(text: str, fragments: Sequence[Fragment]) -> Message:
     """The user's request, followed by the facts about the workspace that the model cannot ask for cheaper."""
-    facts = [fragment.text for fragment in fragments if not fragment.key.startswith("instructions:")]
+    facts = [fragment.text for fragment in fragments if fragment.key.partition(":")[0] not in _TITLES]
     return Message("user", "\n\n".join([text, *(f"<context>\n{fact}\n</context>" for fact in facts)]))
 
 

@@ -1,15 +1,16 @@
 """Context providers: where initial context comes from, and nothing else (PRD 16).
 
-Small and deterministic: workspace facts and Git status, then the repository's AGENTS.md. Everything more is
-for the model to ask for through tools. Repository text is context, never authority.
+Small and deterministic: workspace facts and Git status, the repository's AGENTS.md, and skills that the user
+named. Everything more is for the model to ask for through tools. Repository text is context, never authority.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from fluzo.core.contracts import ExecutionBackend
-from fluzo.core.errors import ToolError, WorkspaceError
+from fluzo.core.errors import ToolError, UsageError, WorkspaceError
+from fluzo.core.paths import is_secret_path
 from fluzo.core.records import Fragment
 from fluzo.core.redact import printable
 
@@ -51,24 +52,61 @@ class WorkspaceFacts:
 
 @dataclass(frozen=True, slots=True)
 class RootInstructions:
-    """AGENTS.md at the workspace root, as far as it fits; absent or refused is simply no fragment."""
+    """The repository's own instructions at its root, as far as they fit; absent or refused is no fragment."""
 
-    path: str = "AGENTS.md"
+    names: tuple[str, ...] = ("AGENTS.md",)
 
     async def collect(self, backend: ExecutionBackend) -> Sequence[Fragment]:
-        try:
-            content = await backend.read_file(self.path, MAX_INSTRUCTION_BYTES)
-        except (ToolError, WorkspaceError):
-            return []
-        text = content.data.decode("utf-8", "replace")
-        if not text.strip():
-            return []
-        return [
-            Fragment(
-                key=f"instructions:{self.path}",
-                source=self.path,
-                text=text,
-                version=content.version.digest,
-                truncated=content.size_bytes > len(content.data),
-            )
-        ]
+        found = [await _read(backend, name, "instructions") for name in self.names]
+        return [fragment for fragment in found if fragment is not None]
+
+
+@dataclass(frozen=True, slots=True)
+class Skills:
+    """Skill files that the user named; each must be there. Nothing is chosen by itself (PRD 16)."""
+
+    paths: tuple[str, ...]
+
+    async def collect(self, backend: ExecutionBackend) -> Sequence[Fragment]:
+        fragments = []
+        for path in self.paths:
+            fragment = None if is_secret_path(path) else await _read(backend, path, "skill")
+            if fragment is None:
+                raise UsageError(
+                    f"the skill {printable(path)} cannot be read in the workspace", hint="Name a text file in it."
+                )
+            fragments.append(fragment)
+        return fragments
+
+
+class ScopedInstructions:
+    """Instructions in folders below the root: told once, before the first change beneath them (PRD 16)."""
+
+    def __init__(self, names: tuple[str, ...] = ("AGENTS.md",)) -> None:
+        self._names = names
+        self._seen: set[str] = set()
+
+    async def before(self, paths: Sequence[str], backend: ExecutionBackend) -> tuple[Fragment, ...]:
+        """What applies to these paths and was not told yet; outermost folder first."""
+        fragments = []
+        for folder in sorted({str(parent) for path in paths for parent in PurePosixPath(path).parents} - {"."}):
+            if folder in self._seen:
+                continue
+            self._seen.add(folder)
+            for name in self._names:
+                fragment = await _read(backend, f"{folder}/{name}", "instructions")
+                if fragment is not None:
+                    fragments.append(fragment)
+        return tuple(fragments)
+
+
+async def _read(backend: ExecutionBackend, path: str, kind: str) -> Fragment | None:
+    try:
+        content = await backend.read_file(path, MAX_INSTRUCTION_BYTES)
+    except (ToolError, WorkspaceError):
+        return None
+    text = content.data.decode("utf-8", "replace")
+    if not text.strip():
+        return None
+    cut = content.size_bytes > len(content.data)
+    return Fragment(f"{kind}:{path}", path, text, version=content.version.digest, truncated=cut)

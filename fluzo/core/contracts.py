@@ -33,6 +33,9 @@ from fluzo.core.records import (
 
 # --- agent ----------------------------------------------------------------------------------------------------
 
+Fit = Callable[[Sequence[Message], Sequence[ToolSpec], str], Awaitable[Sequence[Message]]]
+"""Messages that fit the model's window, compacted if need be; the text says why when that is not the threshold."""
+
 Infer = Callable[[ModelRequest], Awaitable[ModelReply]]
 """The one way to a model that an agent is given; authorization, budget, slot and journal are behind it."""
 
@@ -47,6 +50,7 @@ class AgentContext:
     tools: tuple[ToolSpec, ...]
     max_output_tokens: int
     infer: Infer
+    fit: Fit
 
 
 @dataclass(frozen=True, slots=True)

@@ -96,6 +96,16 @@ class ProviderError(FluzoError):
     exit_status = 8
 
 
+class ContextError(ProviderError):
+    """What the model must be shown does not fit its window, and could not be made to fit."""
+
+    code = "compaction_failed"
+
+
+class LoopDetected(BudgetError):
+    code = "loop_detected"
+
+
 class OutcomeUnknown(FluzoError):
     code = "outcome_unknown"
     exit_status = 9
@@ -129,6 +139,9 @@ EXIT_STATUS_BY_CODE: dict[str, int] = {
     "usage": 2,
     "confirmation_required": 2,
     "not_found": 2,
+    "not_permitted": 2,
+    "task_ended": 2,
+    "control_malformed": 2,
     "configuration_required": 3,
     "configuration_invalid": 3,
     "configuration_conflict": 3,
@@ -137,6 +150,7 @@ EXIT_STATUS_BY_CODE: dict[str, int] = {
     "input_required": 4,
     "permission_denied": 5,
     "budget_exhausted": 6,
+    "loop_detected": 6,
     "capacity_full": 7,
     "capacity_timeout": 7,
     "provider_auth": 8,
@@ -150,14 +164,18 @@ EXIT_STATUS_BY_CODE: dict[str, int] = {
     "rate_limited": 8,
     "redirect_blocked": 8,
     "context_overflow": 8,
+    "compaction_failed": 8,
     "outcome_unknown": 9,
     "task_interrupted": 9,
+    "still_stopping": 9,
     "storage_failed": 10,
     "storage_busy": 10,
     "storage_unprotected": 10,
     "schema_too_new": 10,
     "store_damaged": 10,
     "workspace_owned": 11,
+    "owner_unreachable": 11,
+    "owner_unverified": 11,
     "workspace_changed": 11,
     "workspace_unusable": 11,
     "path_refused": 11,

@@ -72,6 +72,27 @@ class ContextAssembled(NamedTuple):
     fragments: tuple[Mapping[str, object], ...]
 
 
+class ContextCompacted(NamedTuple):
+    """Older conversation was summarized; token figures are estimates, the originals stay in the store."""
+
+    artifact_id: str
+    why: str
+    tokens_before: int
+    tokens_after: int
+    requests: int
+    messages: int
+    through_position: int
+    window: int
+
+
+class LoopNoticed(NamedTuple):
+    """The agent was told once that it repeats itself without getting on."""
+
+    kind: str
+    summary: str
+    times: int
+
+
 class OperationRequested(NamedTuple):
     tool: str
     action: str
@@ -241,6 +262,8 @@ Payload = (
     | TurnStarted
     | MessageRecorded
     | ContextAssembled
+    | ContextCompacted
+    | LoopNoticed
     | OperationRequested
     | OperationDecided
     | PermissionRequested

@@ -57,7 +57,8 @@ class StartTask(NamedTuple):
     """Create a task and begin it. The same `request_id` again gives the same acknowledgement and no second task.
 
     `session_id` is empty for a new session. `allow` and `verify` are exact argument vectors that the user named
-    on the command line: task grants. `interactive` says that somebody can answer questions.
+    on the command line: task grants. `interactive` says that somebody can answer questions. `skills` are files of the
+    workspace that the user named for this task.
     """
 
     request_id: str
@@ -68,7 +69,7 @@ class StartTask(NamedTuple):
     waive_verification: bool = False
     yolo: bool = False
     interactive: bool = False
-    limits: Mapping[str, float] | None = None
+    skills: tuple[str, ...] = ()
 
 
 class CancelTask(NamedTuple):

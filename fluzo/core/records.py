@@ -299,6 +299,8 @@ class Session:
     created_at: str
     updated_at: str
     yolo: bool = False
+    context: Mapping[str, object] = field(default_factory=dict)
+    """Pointer to the newest compaction: `artifact_id` and `through_position`; empty before the first."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -69,8 +69,19 @@ class Compat(Node):
     output_limit_parameter: Literal["max_tokens", "max_completion_tokens", "omit"] = setting(
         "max_tokens", "Name under which the output limit is sent; omit sends none"
     )
+    tool_call_ids: Literal["any", "mistral"] = setting(
+        "any", "Form of the ids of tool calls: any up to 40 characters, or mistral for exactly 9 letters and digits"
+    )
     send_reasoning: bool = setting(False, "Send earlier reasoning text back to the model")
+    reasoning_field: Literal["reasoning_content", "reasoning"] = setting(
+        "reasoning_content", "Field in which reasoning text is sent back; it is read from either"
+    )
     text_tool_calls: bool = setting(False, "Read tool calls written as text, for models without native tool calls")
+    stops_on_disconnect: bool = setting(
+        False,
+        "The server is known to stop working on a reply when its connection closes, so that a cancelled or timed-out "
+        "request frees its slot at once",
+    )
 
 
 class ModelEntry(Node):
@@ -219,6 +230,12 @@ class HarnessSettings(Node):
         le=10**15,
     )
     currency: str = setting("", "Currency of the money limit, for example EUR")
+    same_call_limit: int = setting(
+        3, "Same call with the same result before it counts as a loop; 0 is off", unit="calls", ge=0, le=1000
+    )
+    same_failure_limit: int = setting(
+        4, "Same failure of a command before it counts as a loop; 0 is off", unit="failures", ge=0, le=1000
+    )
 
 
 class ShellSettings(Node):
@@ -232,6 +249,11 @@ class ShellSettings(Node):
         default_factory=dict,
         description="Further variables with plain, non-secret values",
         json_schema_extra={"unit": "", "privacy": "private", "apply": "next_task"},
+    )
+    credentials: dict[str, str] = Field(
+        default_factory=dict,
+        description="Further variables with secret values, each with the name of its entry in the user's auth.toml",
+        json_schema_extra={"unit": "", "privacy": "secret_reference", "apply": "next_task"},
     )
 
 
@@ -288,6 +310,10 @@ class ContextSettings(Node):
     tool_capture_max_bytes: int = setting(
         2_097_152, "Largest output kept of one tool call", unit="bytes", ge=1024, le=1_073_741_824
     )
+    instruction_files: Texts = setting(
+        ("AGENTS.md",), "Names of instruction files, at the root and in folders; CLAUDE.md only when named here"
+    )
+    skills: Texts = setting((), "Skill files of the workspace that every task is given")
 
 
 class StorageSettings(Node):

@@ -41,8 +41,15 @@ class NativeRun:
         Raises ProviderError when there is no usable answer, and whatever `infer` raises.
         """
         self._messages += [*observations.results, *observations.user_messages]
-        request = assemble.build(self._messages, self._context.tools, self._context.max_output_tokens)
-        reply = await self._context.infer(request)
+        await self._fit("")
+        try:
+            reply = await self._infer()
+        except ProviderError as error:
+            if error.code != "context_overflow":
+                raise
+            # The server counts differently than we do: make room once, then its answer stands.
+            await self._fit("overflow")
+            reply = await self._infer()
         message = Message(
             "assistant",
             reply.text,
@@ -64,6 +71,13 @@ class NativeRun:
         if reply.tool_calls:
             return ToolCalls(message, reply.tool_calls, reply)
         return Finish(message, reply)
+
+    async def _fit(self, why: str) -> None:
+        self._messages = list(await self._context.fit(self._messages, self._context.tools, why))
+
+    async def _infer(self) -> ModelReply:
+        context = self._context
+        return await context.infer(assemble.build(self._messages, context.tools, context.max_output_tokens))
 
     async def cancel(self) -> None:
         """Nothing of its own is running; the caller cancels the inference it awaits."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from fluzo.context import assemble
-from fluzo.core.contracts import AgentContext, AttemptOutcome
+from fluzo.core.contracts import AttemptOutcome
 from fluzo.core.errors import FluzoError, StorageError
 from fluzo.core.events import (
     AttemptEnded,
@@ -26,20 +26,18 @@ from fluzo.core.events import (
     VerificationWaived,
     WarningRaised,
 )
-from fluzo.core.records import Attempt, AttemptState, Grant, Session, StoredMessage, Task, TaskState, ToolCall
+from fluzo.core.records import Attempt, AttemptState, Grant, Session, Task, TaskState
 from fluzo.runtime import result as results
 from fluzo.runtime.approvals import Approvals
 from fluzo.runtime.budget import Budget
-from fluzo.runtime.conversation import Conversation
-from fluzo.runtime.gate import Gate, GateParts
-from fluzo.runtime.harness import HarnessParts, LoopHarness
+from fluzo.runtime.gate import Gate
+from fluzo.runtime.harness import LoopHarness
 from fluzo.runtime.recorder import Recorder
 from fluzo.runtime.services import Services
-from fluzo.runtime.verify import Verifier
+from fluzo.runtime.wiring import Wiring, wire
 
 if TYPE_CHECKING:
     from fluzo.runtime.workspace import TaskWorkspace
-    from fluzo.tools.registry import Registry
 
 _log = logging.getLogger(__name__)
 
@@ -65,16 +63,19 @@ class AttemptRun:
         attempt: Attempt,
         grants: list[Grant],
         interactive: bool,
+        *,
+        skills: tuple[str, ...] = (),
         resumed: Resumed | None = None,
     ) -> None:
         self._services = services
+        self._skills = skills
         self._resumed = resumed
         self._session = session
         self.task = task
         self._attempt = attempt
         scope = Scope(session.id, task.id, attempt.id, trace_id=attempt.trace_id)
         self._recorder = Recorder(services.storage, services.feed.publish, scope, services.redact)
-        self._budget = Budget(task.limits, task.consumption, services.clock)
+        self._budget = Budget(task.limits, task.consumption, services.clock, services.defaults.prices)
         self._cancelled = asyncio.Event()
         self._interactive = interactive
         self._interventions: list[tuple[str, Payload]] = []
@@ -110,6 +111,11 @@ class AttemptRun:
         await self.cancel(by)
         if self._workspace is not None:
             self._workspace.kill()
+
+    def processes(self) -> list[tuple[int, str]]:
+        """Process id and command line of every command that runs now."""
+        running = self._workspace.running() if self._workspace is not None else ()
+        return [(pid, self._services.redact(shlex.join(argv))) for pid, argv in running]
 
     def queue(self, text: str, consumed: Payload) -> None:
         """Hand a message of the user to the next safe boundary."""
@@ -153,64 +159,30 @@ class AttemptRun:
             baseline=workspace.baseline.to_json(),
             config={**self._attempt.config, **services.defaults.config},
         )
-        history = await services.storage.messages(task.session_id)
-        providers = services.context(workspace, tuple(shlex.join(argv) for argv in task.verification))
+        checks = tuple(shlex.join(argv) for argv in task.verification)
+        providers = services.context(workspace, checks, self._skills)
         fragments = [item for provider in providers for item in await provider.collect(workspace.backend)]
         await self._start(workspace, route.model, assemble.ledger(fragments))
-        tools = services.make_tools()
-        gate = Gate(self._gate_parts(workspace, tools, route.model))
-        verifier = Verifier(
-            commands=task.verification,
-            gate=gate,
-            run_tool=tools.tool("run"),
-            backend=workspace.backend,
-            recorder=self._recorder,
-            revision=workspace.revision,
-        )
-        context = AgentContext(
-            instructions=services.instructions,
-            fragments=tuple(fragments),
-            history=tuple(item.message for item in history),
-            tools=tools.specs(),
-            max_output_tokens=services.defaults.max_output_tokens,
-            infer=gate.infer,
-        )
-        parts = HarnessParts(
-            agent=services.agent,
-            context=context,
-            first=assemble.first_user_message(self._resumed.text if self._resumed else task.text, fragments),
-            open_calls=_open_calls(history),
-            checkpoint=self._checkpoint,
-            gate=gate,
-            budget=self._budget,
-            recorder=self._recorder,
-            conversation=Conversation(self._recorder, _last_position(history), services.new_id, services.now),
-            verifier=None if task.verification_waived else verifier,
-            interventions=self._take_interventions,
-            cancelled=self._cancelled,
-        )
-        return LoopHarness(parts), gate
-
-    def _gate_parts(self, workspace: "TaskWorkspace", tools: "Registry", model_id: str) -> GateParts:
-        services = self._services
-        return GateParts(
-            policy=services.policy,
-            approvals=self.approvals,
-            budget=self._budget,
-            recorder=self._recorder,
-            gateway=services.gateway,
-            tools=tools,
-            backend=workspace.backend,
-            model_id=model_id,
-            workspace=services.workspace_identity,
-            user_changed=workspace.baseline.user_changed,
-            unsettled=self._resumed.unsettled if self._resumed else {},
-            interactive=self._interactive,
-            cancelled=self._cancelled,
-            publish_live=services.feed.publish_live,
-            new_id=services.new_id,
-            now=services.now,
-            estimate_tokens=assemble.estimate_tokens,
+        return await wire(
+            Wiring(
+                services=services,
+                workspace=workspace,
+                task=task,
+                model_id=route.model,
+                fragments=tuple(fragments),
+                request=self._resumed.text if self._resumed else task.text,
+                unsettled=self._resumed.unsettled if self._resumed else {},
+                recorder=self._recorder,
+                budget=self._budget,
+                approvals=self.approvals,
+                interactive=self._interactive,
+                cancelled=self._cancelled,
+                session=lambda: self._session,
+                keep_session=self._keep_session,
+                checkpoint=self._checkpoint,
+                interventions=self._take_interventions,
+                warn=self._warn,
+            )
         )
 
     async def _start(self, workspace: "TaskWorkspace", model: str, ledger: tuple[dict[str, object], ...]) -> None:
@@ -316,6 +288,9 @@ class AttemptRun:
         self.task = replace(self.task, updated_at=self._services.now(), consumption=self._budget.spent)
         return self.task
 
+    def _keep_session(self, session: Session) -> None:
+        self._session = session
+
     async def _warn(self, code: str, message: str) -> None:
         self.warnings.append(f"{message}  [{code}]")
         await self._recorder.commit(events=(WarningRaised(code, message),))
@@ -335,14 +310,3 @@ class AttemptRun:
         taken = tuple(self._interventions)
         self._interventions.clear()
         return taken
-
-
-def _open_calls(history: tuple[StoredMessage, ...]) -> tuple[ToolCall, ...]:
-    """Calls at the end of the conversation that a dead process left without a result."""
-    answered = {item.message.tool_call_id for item in history}
-    last = next((item.message for item in reversed(history) if item.message.role == "assistant"), None)
-    return tuple(call for call in last.tool_calls if call.id not in answered) if last else ()
-
-
-def _last_position(history: tuple[StoredMessage, ...]) -> int:
-    return max((item.position for item in history), default=0)

@@ -5,7 +5,7 @@ while nothing else of the task runs. What a server did not report stays an estim
 """
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from fluzo.core.errors import BudgetError
 from fluzo.core.records import Consumption, Limits, ModelRequest, Usage
@@ -13,8 +13,22 @@ from fluzo.core.records import Consumption, Limits, ModelRequest, Usage
 Clock = Callable[[], float]
 
 
+@dataclass(frozen=True, slots=True)
+class Prices:
+    """Millionths of a currency for a million tokens; without price data there is no money limit (PRD 43.1)."""
+
+    input_microunits: int = 0
+    output_microunits: int = 0
+
+    def of(self, input_tokens: int, output_tokens: int) -> int:
+        """Rounded up, so that a limit is never passed by rounding."""
+        total = input_tokens * self.input_microunits + output_tokens * self.output_microunits
+        return -(-total // 1_000_000)
+
+
 class Budget:
-    def __init__(self, limits: Limits, spent: Consumption, clock: Clock) -> None:
+    def __init__(self, limits: Limits, spent: Consumption, clock: Clock, prices: Prices = Prices()) -> None:
+        self._prices = prices
         self._limits = limits
         self._spent = spent
         self._clock = clock
@@ -76,6 +90,15 @@ class Budget:
                 hint="Raise harness.max_total_tokens (or --set harness.max_total_tokens=N) and start again.",
                 detail={"limit": "max_total_tokens", "used": used, "allowed": self._limits.max_total_tokens},
             )
+        limit = self._limits.max_cost_microunits
+        cost = self._prices.of(request.estimated_input_tokens, request.max_output_tokens)
+        if limit and self._spent.cost_microunits + cost > limit:
+            raise BudgetError(
+                f"the task's money is used up: {self._spent.cost_microunits} of {limit} microunits used, "
+                f"the next request costs up to {cost}",
+                hint="Raise harness.max_cost_microunits, or go on with: fluzo sessions resume last --extend",
+                detail={"limit": "max_cost_microunits", "used": self._spent.cost_microunits, "allowed": limit},
+            )
 
     def settle(
         self, request: ModelRequest, usage: Usage | None, received_tokens: int, queue_seconds: float = 0.0
@@ -88,6 +111,7 @@ class Budget:
             output_tokens=self._spent.output_tokens + booked.output_tokens,
             estimated_tokens=self._spent.estimated_tokens + (booked.total_tokens if booked.estimated else 0),
             queue_seconds=self._spent.queue_seconds + queue_seconds,
+            cost_microunits=self._spent.cost_microunits + self._prices.of(booked.input_tokens, booked.output_tokens),
         )
         return booked
 
@@ -95,7 +119,10 @@ class Budget:
         """Used against allowed, with the provenance of each figure, for the result object."""
         spent, limits = self.spent, self._limits
         tokens = spent.input_tokens + spent.output_tokens
+        provenance = _provenance(tokens, spent.estimated_tokens)
+        cost = {"cost_microunits": _line(spent.cost_microunits, limits.max_cost_microunits, provenance)}
         return {
+            **(cost if limits.max_cost_microunits else {}),
             "turns": _line(spent.turns, limits.max_turns, "counted"),
             "tool_calls": _line(spent.tool_calls, limits.max_tool_calls, "counted"),
             "active_seconds": {
@@ -103,7 +130,7 @@ class Budget:
                 "queued": round(spent.queue_seconds, 3),
             },
             "tokens": {
-                **_line(tokens, limits.max_total_tokens, _provenance(tokens, spent.estimated_tokens)),
+                **_line(tokens, limits.max_total_tokens, provenance),
                 "input": spent.input_tokens,
                 "output": spent.output_tokens,
                 "estimated": spent.estimated_tokens,

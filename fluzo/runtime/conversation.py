@@ -16,6 +16,11 @@ class Conversation:
         self._new_id = new_id
         self._now = now
 
+    @property
+    def position(self) -> int:
+        """Of the last message that was recorded."""
+        return self._position
+
     async def record(
         self, turn: int, messages: Sequence[Message], *events: Payload, also: Sequence[Record] = ()
     ) -> None:

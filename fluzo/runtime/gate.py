@@ -1,5 +1,7 @@
 """The gate: every privileged effect passes through `perform`, and through nothing else.
 
+Tool calls come in by `use`; inference (`runtime/inference.py`) comes in by `perform` itself.
+
 Policy, approval, slot, durable intent, effect, durable outcome, in this order. A crash between intent and
 outcome leaves an operation that is unknown; nothing here ever repeats one.
 """
@@ -9,6 +11,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeVar
 
+from fluzo.context.assemble import ledger
+from fluzo.context.sources import ScopedInstructions
 from fluzo.core.contracts import ExecutionBackend, Policy, Tool
 from fluzo.core.errors import (
     Cancelled,
@@ -22,6 +26,7 @@ from fluzo.core.errors import (
     WorkspaceError,
 )
 from fluzo.core.events import (
+    ContextAssembled,
     LiveUpdate,
     OperationDecided,
     OperationEnded,
@@ -32,19 +37,14 @@ from fluzo.core.events import (
     OperationRequested,
     Payload,
     PlanUpdated,
-    TextDelta,
-    UsageSettled,
 )
 from fluzo.core.records import (
     Decision,
-    ModelReply,
-    ModelRequest,
     Operation,
     OperationRecord,
     OperationState,
     ToolCall,
     ToolResult,
-    Usage,
 )
 from fluzo.core.text import refused
 from fluzo.policy.scope import exact_scope_of, fingerprint, scope_of
@@ -55,7 +55,6 @@ from fluzo.runtime.recorder import Recorder
 from fluzo.tools.dialogue import answered
 
 if TYPE_CHECKING:
-    from fluzo.models.gateway import Gateway
     from fluzo.tools.registry import Registry
 
 T = TypeVar("T")
@@ -72,20 +71,18 @@ class GateParts:
     approvals: Approvals
     budget: Budget
     recorder: Recorder
-    gateway: "Gateway"
     tools: "Registry"
     backend: ExecutionBackend
-    model_id: str
     workspace: str
     user_changed: frozenset[str]
     unsettled: Mapping[str, str]
     """Scope fingerprints of earlier operations whose outcome is unknown (`reconcile.repeat_guard`)."""
+    notes: ScopedInstructions
     interactive: bool
     cancelled: asyncio.Event
     publish_live: Callable[[LiveUpdate], None]
     new_id: Callable[[str], str]
     now: Callable[[], str]
-    estimate_tokens: Callable[[str], int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,45 +101,9 @@ class Known:
 class Gate:
     def __init__(self, parts: GateParts) -> None:
         self._parts = parts
-        self._turn = 0
         self._unsettled = dict(parts.unsettled)
         self.requests: list[dict[str, object]] = []
         """Permission requests and questions that blocked, for the result object."""
-
-    # --- inference --------------------------------------------------------------------------------------------
-
-    async def infer(self, request: ModelRequest) -> ModelReply:
-        """One model request under the task's budget. Raises BudgetError, CapacityError or ProviderError."""
-        parts = self._parts
-        parts.budget.reserve(request)
-        turn = parts.budget.spent.turns
-        self._turn = turn
-        offsets = {False: 0, True: 0}
-
-        def on_delta(text: str, reasoning: bool) -> None:
-            parts.publish_live(TextDelta(parts.recorder.scope.task_id, turn, offsets[reasoning], text, reasoning))
-            offsets[reasoning] += len(text)
-
-        async def effect() -> ModelReply:
-            return await parts.gateway.complete(parts.model_id, request, on_delta, parts.budget.remaining_seconds())
-
-        async def settle(reply: ModelReply) -> Known:
-            received = parts.estimate_tokens(reply.text + reply.reasoning + _arguments(reply))
-            usage = parts.budget.settle(request, reply.usage, received, reply.queue_seconds)
-            facts = _reply_facts(reply, usage)
-            return Known(
-                reply.outcome == "complete", "", reply.outcome, facts, events=(_settled(usage, reply.queue_seconds),)
-            )
-
-        operation = Operation("model", "infer", "network", f"{parts.model_id} turn {turn}")
-        record = self._record(operation, "")
-        try:
-            return await self.perform(operation, record, effect, settle)
-        except (FluzoError, asyncio.CancelledError):
-            if offsets[False] or offsets[True]:
-                # What arrived before it broke was generated and may be charged: count it, as an estimate.
-                parts.budget.settle(request, None, (offsets[False] + offsets[True]) // 3)
-            raise
 
     # --- tools ------------------------------------------------------------------------------------------------
 
@@ -159,9 +120,10 @@ class Gate:
         try:
             tool, args = parts.tools.prepare(call)
             operation = self._mark(await tool.describe(args, parts.backend))
+            await self._tell_notes(operation)
         except (ToolError, WorkspaceError) as error:
             return await self._not_started(call, error)
-        record = self._record(operation, call.id)
+        record = self.record(operation, call.id)
         try:
             if operation.action == "ask":
                 return await self._ask_user(operation, record)
@@ -174,12 +136,26 @@ class Gate:
                 raise
             return refused("permission_denied", error.message)
 
+    async def _tell_notes(self, operation: Operation) -> None:
+        """Instructions of a folder come before the first change beneath it. Raises ToolError with their text."""
+        if operation.effect != "write":
+            return
+        fragments = await self._parts.notes.before(operation.paths, self._parts.backend)
+        if not fragments:
+            return
+        await self._parts.recorder.commit(events=(ContextAssembled(ledger(fragments)),))
+        texts = "\n\n".join(f"{fragment.source}:\n{fragment.text.strip()}" for fragment in fragments)
+        raise ToolError(
+            f"nothing was changed yet: these project notes apply there. Repeat the call if it still fits.\n\n{texts}",
+            code="read_notes_first",
+        )
+
     async def run_check(self, operation: Operation, tool: Tool, args: dict[str, object]) -> ToolResult:
         """Run one declared verification command under the same rules as any other process."""
         self._parts.budget.count_tool_call()
         operation = self._mark(operation)
         try:
-            return await self._execute(tool, args, operation, self._record(operation, ""))
+            return await self._execute(tool, args, operation, self.record(operation))
         except (ToolError, WorkspaceError) as error:
             return refused(error.code, error.message)
 
@@ -311,14 +287,15 @@ class Gate:
         timeout = min(operation.timeout_seconds, self._parts.budget.remaining_seconds())
         return replace(operation, touches_user_changes=touched, timeout_seconds=timeout)
 
-    def _record(self, operation: Operation, call_id: str) -> OperationRecord:
+    def record(self, operation: Operation, call_id: str = "") -> OperationRecord:
+        """The durable side of an operation that is about to be asked for."""
         parts = self._parts
         scope = scope_of(operation, parts.workspace)
         return OperationRecord(
             id=parts.new_id("o"),
             task_id=parts.recorder.scope.task_id,
             attempt_id=parts.recorder.scope.attempt_id,
-            turn=self._turn,
+            turn=parts.budget.spent.turns,
             call_id=call_id,
             tool=operation.tool,
             action=operation.action,
@@ -342,7 +319,7 @@ class Gate:
 
     async def _not_started(self, call: ToolCall, error: FluzoError) -> ToolResult:
         operation = Operation(call.name, "plan", "none", error.message)
-        record = self._record(operation, call.id)
+        record = self.record(operation, call.id)
         await self._refuse(record, error)
         return refused(error.code, error.message)
 
@@ -380,34 +357,3 @@ def _effects(operation: Operation) -> dict[str, dict[str, str]]:
 def _steps(result: ToolResult) -> tuple[Mapping[str, object], ...]:
     steps = result.detail.get("steps")
     return tuple(steps) if isinstance(steps, list | tuple) else ()
-
-
-def _arguments(reply: ModelReply) -> str:
-    return "".join(call.name + call.arguments for call in reply.tool_calls)
-
-
-def _settled(usage: Usage, queue_seconds: float) -> UsageSettled:
-    return UsageSettled(
-        usage.input_tokens,
-        usage.output_tokens,
-        usage.cached_tokens,
-        usage.reasoning_tokens,
-        usage.estimated,
-        round(queue_seconds, 3),
-    )
-
-
-def _reply_facts(reply: ModelReply, usage: Usage) -> dict[str, object]:
-    return {
-        "outcome": reply.outcome,
-        "finish": reply.finish,
-        "model": reply.model,
-        "response_id": reply.response_id,
-        "tool_calls": len(reply.tool_calls),
-        "text_bytes": len(reply.text.encode("utf-8", "replace")),
-        "attempts": reply.attempts,
-        "input_tokens": usage.input_tokens,
-        "output_tokens": usage.output_tokens,
-        "estimated": usage.estimated,
-        "warnings": list(reply.warnings),
-    }

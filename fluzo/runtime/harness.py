@@ -10,13 +10,14 @@ from dataclasses import dataclass
 
 from fluzo.core.contracts import Agent, AgentContext, AgentRun, AttemptOutcome, Finish, Observations, ToolCalls
 from fluzo.core.errors import Cancelled, FluzoError, ProviderError, StorageError
-from fluzo.core.events import BudgetExhausted, Payload, TurnStarted
+from fluzo.core.events import BudgetExhausted, LoopNoticed, Payload, TurnStarted
 from fluzo.core.records import Attempt, Message, Task, ToolCall, ToolResult
 from fluzo.runtime.budget import Budget
 from fluzo.runtime.conversation import Conversation
 from fluzo.runtime.gate import Gate
 from fluzo.runtime.recorder import Recorder
 from fluzo.runtime.verify import Verification, Verifier, feedback
+from fluzo.runtime.worklog import WorkLog, notice
 
 MAX_REPAIRS = 2
 """How often a failed verification goes back to the agent before the task ends as failed."""
@@ -40,6 +41,7 @@ class HarnessParts:
     open_calls: tuple[ToolCall, ...]
     """Calls of an earlier process that never got a result; they are answered as unknown first."""
     checkpoint: Callable[[], Task]
+    log: WorkLog
     interventions: Callable[[], tuple[tuple[str, Payload], ...]]
     cancelled: asyncio.Event
 
@@ -74,9 +76,9 @@ class LoopHarness:
             answer = await self._send(run, pending)
             await parts.conversation.record(turn, (answer.message,))
             if isinstance(answer, ToolCalls):
-                results = await self._run_calls(turn, answer.calls)
+                results, notices = await self._run_calls(turn, answer.calls)
                 go_on = () if answer.calls else (Message("user", GO_ON),)
-                pending = Observations(results, (*go_on, *await self._interventions()))
+                pending = Observations(results, (*go_on, *notices, *await self._interventions()))
                 continue
             self.final_message = answer.message.text
             late = await self._interventions()
@@ -116,12 +118,16 @@ class LoopHarness:
             if not sending.done():
                 sending.cancel()
 
-    async def _run_calls(self, turn: int, calls: Sequence[ToolCall]) -> tuple[Message, ...]:
+    async def _run_calls(self, turn: int, calls: Sequence[ToolCall]) -> tuple[tuple[Message, ...], tuple[Message, ...]]:
+        """The results in the order of the calls, and what the agent is to be told besides."""
         results: list[Message] = []
+        loops: list[LoopNoticed] = []
         try:
             for call in calls:
                 result = await self._parts.gate.use(call)
                 results.append(_result_message(call, result))
+                if loop := self._parts.log.observe(call, result):
+                    loops.append(loop)
             if self._parts.cancelled.is_set():
                 raise Cancelled("the task was cancelled")
         except FluzoError as error:
@@ -131,8 +137,8 @@ class LoopHarness:
             ]
             await self._parts.conversation.record(turn, (*results, *missing))
             raise
-        await self._parts.conversation.record(turn, results)
-        return tuple(results)
+        await self._parts.conversation.record(turn, results, *loops)
+        return tuple(results), tuple(Message("user", notice(loop)) for loop in loops)
 
     async def _finish(self) -> AttemptOutcome | None:
         """Verify; None means that the agent gets another chance."""
@@ -141,6 +147,7 @@ class LoopHarness:
             self.verification = Verification("waived")
         else:
             self.verification = await verifier.run()
+            self._parts.log.checked(self.verification.verdict)
         if self._parts.cancelled.is_set():
             raise Cancelled("the task was cancelled")
         if self.verification.verdict == "failed":

@@ -5,10 +5,13 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from fluzo.context.window import WindowRules
 from fluzo.core.contracts import Agent, ContextProvider, Policy, Router, Storage
 from fluzo.core.records import Limits
 from fluzo.core.redact import Redactor
+from fluzo.runtime.budget import Prices
 from fluzo.runtime.feed import Feed
+from fluzo.runtime.worklog import LoopLimits
 
 if TYPE_CHECKING:
     from fluzo.models.gateway import Gateway
@@ -24,7 +27,11 @@ class TaskDefaults:
     verification: tuple[tuple[str, ...], ...]
     shell_env: tuple[tuple[str, str], ...]
     standing_grants: tuple[Mapping[str, object], ...]
-    max_output_tokens: int
+    window: WindowRules
+    summary_tokens: int
+    prices: Prices
+    loops: LoopLimits
+    instruction_files: tuple[str, ...]
     config: Mapping[str, object]
 
 
@@ -43,10 +50,12 @@ class Services:
     agent: Agent
     router: Router
     instructions: str
-    context: "Callable[[TaskWorkspace, tuple[str, ...]], Sequence[ContextProvider]]"
+    context: "Callable[[TaskWorkspace, tuple[str, ...], tuple[str, ...]], Sequence[ContextProvider]]"
     defaults: TaskDefaults
     require_consent: Callable[[], None]
     redact: Redactor
+    announce: Callable[[str], None]
+    """Tells other processes which task runs; empty when none does."""
     new_id: Callable[[str], str]
     new_trace_id: Callable[[], str]
     now: Callable[[], str]

@@ -47,6 +47,7 @@ from fluzo.runtime import reconcile
 from fluzo.runtime.approvals import Pending
 from fluzo.runtime.attempt import AttemptRun, Resumed
 from fluzo.runtime.grants import extend_limits, retry_grants, task_grants
+from fluzo.runtime.keeper import Keeper
 from fluzo.runtime.recorder import Recorder
 from fluzo.runtime.services import Services
 
@@ -58,6 +59,7 @@ class Tasks:
 
     def __init__(self, services: Services) -> None:
         self._services = services
+        self._keeper = Keeper(services.storage, services.feed.publish, services.redact, services.now)
         self._run: AttemptRun | None = None
         self._running: asyncio.Task[None] | None = None
         self.failure: StorageError | None = None
@@ -94,7 +96,8 @@ class Tasks:
         scope = Scope(session.id, task.id, attempt.id, trace_id=attempt.trace_id)
         recorder = Recorder(services.storage, services.feed.publish, scope, services.redact)
         first = await recorder.commit(session, task, attempt, *grants, events=(*events, created, *_granted(grants)))
-        self._begin(AttemptRun(services, session, task, attempt, grants, command.interactive))
+        run = AttemptRun(services, session, task, attempt, grants, command.interactive, skills=command.skills)
+        self._begin(run)
         return Ack(True, task.id, session.id, cursor=first - 1)
 
     async def resume(self, command: ResumeTask) -> Ack:
@@ -132,7 +135,7 @@ class Tasks:
             attempt,
             grants,
             command.interactive,
-            Resumed(reconcile.continuation(plan, command.text), reconcile.repeat_guard(operations)),
+            resumed=Resumed(reconcile.continuation(plan, command.text), reconcile.repeat_guard(operations)),
         )
         first = await run.recorder.commit(session, task, attempt, *grants, events=events)
         self._begin(run)
@@ -153,14 +156,14 @@ class Tasks:
         """End what the task owns at once. The front end has had it confirmed (PRD 17.2)."""
         run = self._active(command.task_id)
         if run is None:
-            return Ack(False, command.task_id, code="not_found", message="that task is not running here")
+            return await self._keeper.cancel(command.task_id, command.by)
         await run.force_stop(command.by)
         return Ack(True, command.task_id)
 
     async def cancel(self, command: CancelTask) -> Ack:
         run = self._active(command.task_id)
         if run is None:
-            return Ack(False, command.task_id, code="not_found", message="that task is not running here")
+            return await self._keeper.cancel(command.task_id, command.by)
         await run.cancel(command.by)
         return Ack(True, command.task_id)
 
@@ -207,6 +210,11 @@ class Tasks:
         run = self._active(task_id)
         return run.approvals.pending if run else ()
 
+    def processes(self, task_id: str) -> Sequence[tuple[int, str]]:
+        """The commands that the task runs now: process id and command line, for people."""
+        run = self._active(task_id)
+        return run.processes() if run else ()
+
     async def quiesce(self) -> None:
         """Cancel what runs, wait until its end is committed, and close the connections to model servers."""
         if self._running is not None and self._run is not None:
@@ -219,6 +227,7 @@ class Tasks:
 
     def _begin(self, run: AttemptRun) -> None:
         self._run = run
+        self._services.announce(run.task.id)
         self._running = asyncio.create_task(self._finish(run))
 
     async def _finish(self, run: AttemptRun) -> None:
@@ -227,6 +236,7 @@ class Tasks:
         except StorageError as error:
             self.failure = error
         finally:
+            self._services.announce("")
             self._services.feed.finish(run.task.id)
 
     def _done(self) -> bool:

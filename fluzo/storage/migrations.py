@@ -35,7 +35,8 @@ _INITIAL = (
     f"""CREATE TABLE sessions (
         row INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE,
         project_id TEXT NOT NULL REFERENCES projects (id) {_LATER},
-        title TEXT NOT NULL, created_at TEXT NOT NULL, updated_at TEXT NOT NULL, yolo INTEGER NOT NULL)""",
+        title TEXT NOT NULL, created_at TEXT NOT NULL, updated_at TEXT NOT NULL, yolo INTEGER NOT NULL,
+        context TEXT NOT NULL)""",
     f"""CREATE TABLE tasks (
         row INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE,
         session_id TEXT NOT NULL REFERENCES sessions (id) {_LATER},

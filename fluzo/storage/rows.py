@@ -121,6 +121,7 @@ class SessionRow(Model):
     created_at = TextField()
     updated_at = TextField()
     yolo = BooleanField()
+    context = Json()
 
     class Meta:
         table_name = "sessions"
