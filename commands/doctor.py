@@ -192,7 +192,7 @@ def _model(settings: Settings) -> Iterator[Check]:
     name, model = main_model(settings)
     yield Check("model", "ok", f"{name}: {model.model} at {_redact(model.base_url)}, auth {model.auth}")
     if model.auth != "none":
-        _endpoint(model).headers()
+        _endpoint(model).token()
         yield Check("credential", "ok", "the key that the model entry refers to is there")
 
 
@@ -227,7 +227,7 @@ def _server(settings: Settings) -> Iterator[Check]:
         yield Check("server", "warn", f"the server does not list the model {model.model}", hint)
     else:
         yield Check("server", "ok", f"the server lists {len(served)} models, {model.model} among them")
-    result = setup.probe(_endpoint(model), model.model)
+    result = setup.probe(_endpoint(model), model.model, name)
     for check in result.checks:
         yield Check("probe", "ok" if check.accepted else "warn", f"{check.parameter}: {check.detail}")
     for key, value in result.compat.items():

@@ -139,7 +139,7 @@ def _ask_auth(answers: Answers) -> Answers:
     env, ref = (name, "") if auth == "env" else ("", name)
     answers = replace(answers, auth=auth, api_key_env=env, credential_ref=ref)
     try:
-        endpoint_of(answers).headers()
+        endpoint_of(answers).token()
     except ConfigError as exc:
         say(f"  Note: {exc.message} You can go on and set it later.")
     return answers

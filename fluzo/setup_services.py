@@ -21,7 +21,8 @@ from fluzo.storage.settings_file import SettingsText
 from fluzo.workspace import gitrun, identity, syscalls
 
 if TYPE_CHECKING:
-    from fluzo.models.discovery import DiscoveredModel, ProbeResult
+    from fluzo.models.discovery import DiscoveredModel
+    from fluzo.models.probe import ProbeResult
 
 KNOWN_PORTS = (8080, 11434, 1234, 8000)
 """Where local servers listen by default: llama.cpp and llama-swap, Ollama, LM Studio, vLLM."""
@@ -154,12 +155,11 @@ class Endpoint:
     api_key_env: str = ""
     credential_ref: str = ""
 
-    def headers(self) -> dict[str, str]:
+    def token(self) -> str | None:
         """Raises ConfigError when the named variable or credential is not there."""
         if self.auth == "none":
-            return {}
-        key = credential(self.auth, self.api_key_env, self.credential_ref, self.base_url)
-        return {"Authorization": f"Bearer {key}"}
+            return None
+        return credential(self.auth, self.api_key_env, self.credential_ref, self.base_url)
 
 
 def credential(auth: str, api_key_env: str, credential_ref: str, base_url: str) -> str:
@@ -180,14 +180,14 @@ def discover(endpoint: Endpoint, timeout_seconds: float = 10) -> "list[Discovere
     """Ask the server for its models: one GET, no inference. Raises ProviderError or ConfigError."""
     from fluzo.models import discovery
 
-    return discovery.discover_models(endpoint.base_url, endpoint.headers(), timeout_seconds)
+    return discovery.discover_models(endpoint.base_url, endpoint.token(), timeout_seconds)
 
 
-def probe(endpoint: Endpoint, model: str) -> "ProbeResult":
+def probe(endpoint: Endpoint, model: str, entry: str = "coder") -> "ProbeResult":
     """Ask the model for a few tiny replies, which may cost money. Raises ProviderError or ConfigError."""
-    from fluzo.models import discovery
+    from fluzo.models.probe import probe
 
-    return discovery.probe(endpoint.base_url, model, endpoint.headers())
+    return probe(endpoint.base_url, model, endpoint.token(), entry=entry)
 
 
 def find_local_servers(ports: tuple[int, ...] = KNOWN_PORTS) -> "dict[str, list[DiscoveredModel]]":

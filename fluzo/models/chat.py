@@ -1,15 +1,16 @@
 """The writing side of Chat Completions: a conversation as a request body, pure and deterministic.
 
 Invariants. Strict writer: every tool call is answered exactly once, directly after the message that makes it; no
-message is empty; user and assistant take turns; arguments are one JSON object; ids are unique and at most 40
-characters; the body is UTF-8 without lone surrogates or NUL. Append-only: a longer conversation gives a body that
-continues the shorter one's, so that a server can reuse its prompt cache. Everything before `messages` is constant
-as long as endpoint, tools and output limit are, and `messages` comes last.
+message is empty; user and assistant take turns; arguments are one JSON object; ids are unique and of the form that
+the entry names (M03); the body is UTF-8 without lone surrogates or NUL. Append-only: a longer conversation gives a
+body that continues the shorter one's, so that a server can reuse its prompt cache. Everything before `messages` is
+constant as long as endpoint, tools and output limit are, and `messages` comes last.
 """
 
 import hashlib
 import re
-from collections.abc import Iterable
+import string
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from fluzo.core.records import Message, ModelRequest, ToolCall
@@ -20,7 +21,11 @@ MAX_ID_CHARS = 40
 NO_RESULT = "No result: this call was interrupted before its result was recorded. It may or may not have run."
 OPENING = "(The conversation continues from here.)"
 
-_PLAIN_ID = re.compile(rf"[A-Za-z0-9_-]{{1,{MAX_ID_CHARS}}}")
+_LETTERS = string.ascii_letters + string.digits
+_ID_FORMS: Mapping[str, re.Pattern[str]] = {
+    "any": re.compile(rf"[A-Za-z0-9_-]{{1,{MAX_ID_CHARS}}}"),
+    "mistral": re.compile(r"[A-Za-z0-9]{9}"),
+}
 _NOT_IN_NAME = re.compile(r"[^A-Za-z0-9_-]")
 _INVALID_KEPT_CHARS = 2000
 
@@ -44,7 +49,8 @@ def encode(request: ModelRequest, endpoint: ModelEndpoint) -> bytes:
             }
             for tool in request.tools
         ]
-    messages = [_wire(message, endpoint.send_reasoning) for message in normalize(request.messages)]
+    reasoning = endpoint.reasoning_field if endpoint.send_reasoning else ""
+    messages = [_wire(message, reasoning) for message in normalize(request.messages, endpoint.tool_call_ids)]
     return dump({**_cleaned(head), "messages": messages}).encode("utf-8")
 
 
@@ -52,12 +58,12 @@ def _cleaned(head: dict[str, object]) -> dict[str, object]:
     return {key: clean_value(value) for key, value in head.items()}
 
 
-def _wire(message: Message, send_reasoning: bool) -> dict[str, object]:
+def _wire(message: Message, reasoning_field: str) -> dict[str, object]:
     if message.role == "tool":
         return {"role": "tool", "tool_call_id": message.tool_call_id, "content": message.text}
     wire: dict[str, object] = {"role": message.role}
-    if send_reasoning and message.reasoning:
-        wire["reasoning_content"] = message.reasoning
+    if reasoning_field and message.reasoning:
+        wire[reasoning_field] = message.reasoning
     wire["content"] = message.text
     if message.tool_calls:
         # An empty list or a null content breaks some chat templates, so neither is ever sent.
@@ -68,14 +74,14 @@ def _wire(message: Message, send_reasoning: bool) -> dict[str, object]:
     return wire
 
 
-def normalize(messages: Iterable[Message]) -> tuple[Message, ...]:
-    """The conversation as a strict server takes it.
+def normalize(messages: Iterable[Message], id_form: str = "any") -> tuple[Message, ...]:
+    """The conversation as a strict server takes it; `id_form` is the entry's `compat.tool_call_ids`.
 
     Prefix-stable: appending messages never changes what was emitted for earlier ones, with two exceptions at the
     very end: text may be appended to the last message, and the stand-in result of a call that had no answer yet
     gives way to the real one.
     """
-    writer = _Writer()
+    writer = _Writer(id_form)
     for message in messages:
         writer.add(message)
     writer.settle()
@@ -85,7 +91,8 @@ def normalize(messages: Iterable[Message]) -> tuple[Message, ...]:
 class _Writer:
     """Emits messages one by one; `_open` are the calls of the last assistant message that await their results."""
 
-    def __init__(self) -> None:
+    def __init__(self, id_form: str) -> None:
+        self._id_form = id_form
         self.out: list[Message] = []
         self._open: list[tuple[str, str]] = []
         self._used: set[str] = set()
@@ -138,10 +145,11 @@ class _Writer:
     def _unique(self, stored_id: str) -> str:
         """The stored id where it can stand, else a digest of it: the same one on every later request."""
         candidate, number = stored_id, 0
-        while _PLAIN_ID.fullmatch(candidate) is None or candidate in self._used:
+        while _ID_FORMS[self._id_form].fullmatch(candidate) is None or candidate in self._used:
             number += 1
-            digest = hashlib.sha256(f"{number}:{stored_id}".encode("utf-8", "surrogatepass")).hexdigest()
-            candidate = f"call_{digest[:24]}"
+            digest = hashlib.sha256(f"{number}:{stored_id}".encode("utf-8", "surrogatepass")).digest()
+            short = "".join(_LETTERS[byte % len(_LETTERS)] for byte in digest[:9])
+            candidate = short if self._id_form == "mistral" else f"call_{digest.hex()[:24]}"
         self._used.add(candidate)
         return candidate
 

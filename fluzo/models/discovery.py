@@ -1,17 +1,17 @@
-"""What a server offers and understands, asked before it is configured: the model list, and an inference probe.
+"""What a server offers, asked before it is configured: its list of models.
 
-Invariant: nothing here runs by itself. `discover_models` sends one GET and never asks for inference; `probe` asks for
-a few tiny replies to a synthetic sentence, which a provider may charge for. Redirects are refused, timeouts are
-finite, answers are bounded, and a server's words are shown only shortened, masked and made printable.
+Invariant: nothing here runs by itself, and it is one GET that never asks for inference (`probe.py` does). Redirects are
+refused, timeouts are finite, answers are bounded, and a server's words are shown only shortened, masked and made
+printable.
 
-Sources: OpenAI API reference (models, chat completions); llama.cpp server `meta.n_ctx`; vLLM `max_model_len`.
+Sources: OpenAI API reference (models); llama.cpp server `meta.n_ctx`; vLLM `max_model_len`.
 """
 
-import json
-from collections.abc import Iterator, Mapping
+import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 from urllib.parse import urlsplit
 
 import httpx
@@ -19,13 +19,10 @@ import httpx
 from fluzo.core.errors import ProviderError
 from fluzo.core.redact import make_redactor, printable
 from fluzo.models.endpoint import is_loopback
+from fluzo.models.failures import Kind, Report, classify, read_report
+from fluzo.models.jsontext import parse
 
 _MAX_BYTES = 8 << 20
-_SYNTHETIC = "Reply with the single word: ready"
-_PROBE_TOOL = {
-    "type": "function",
-    "function": {"name": "noop", "description": "Does nothing.", "parameters": {"type": "object", "properties": {}}},
-}
 _WINDOW_KEYS = ("loaded_context_length", "max_model_len", "context_length", "max_context_length", "context_window")
 
 
@@ -37,33 +34,13 @@ class DiscoveredModel:
     context_window: int | None
 
 
-@dataclass(frozen=True, slots=True)
-class ProbeCheck:
-    """One optional parameter: whether the server accepted it, and its own words when it did not."""
-
-    parameter: str
-    accepted: bool
-    detail: str
-
-
-@dataclass(frozen=True, slots=True)
-class ProbeResult:
-    """`compat` holds the settings of `models.<id>.compat` that differ from the defaults for this server."""
-
-    requests: int
-    checks: tuple[ProbeCheck, ...]
-    compat: Mapping[str, object]
-
-
-def discover_models(
-    base_url: str, headers: Mapping[str, str] | None = None, timeout_seconds: float = 10
-) -> list[DiscoveredModel]:
+def discover_models(base_url: str, token: str | None = None, timeout_seconds: float = 10) -> list[DiscoveredModel]:
     """The models that the server lists, in its order. Sends one GET, no inference.
 
     Raises ProviderError with the cause and the next step.
     """
-    with _Server(base_url, headers or {}, timeout_seconds) as server:
-        status, body = server.send("GET", "/models")
+    with _Server(base_url, token, timeout_seconds) as server:
+        status, body = server.get("/models")
         if status != 200:
             raise server.failure(status, body)
         document = server.json(body)
@@ -89,80 +66,23 @@ def _model(entry: object) -> DiscoveredModel | None:
     return DiscoveredModel(name, window)
 
 
-def probe(
-    base_url: str, model: str, headers: Mapping[str, str] | None = None, timeout_seconds: float = 120
-) -> ProbeResult:
-    """Find out which optional parameters the server refuses, with a handful of tiny synthetic replies.
-
-    Raises ProviderError when even the plainest request fails, or when a request says nothing about its parameter
-    (no access, too many requests, a server error).
-    """
-    with _Server(base_url, headers or {}, timeout_seconds) as server:
-        return _Probe(server, model).run()
-
-
-class _Probe:
-    def __init__(self, server: "_Server", model: str) -> None:
-        self._server = server
-        self._plain: dict[str, object] = {"model": model, "messages": [{"role": "user", "content": _SYNTHETIC}]}
-        self._checks: list[ProbeCheck] = []
-        self._requests = 0
-
-    def run(self) -> ProbeResult:
-        compat: dict[str, object] = {}
-        limit = self._output_limit()
-        if limit != "max_tokens":
-            compat["output_limit_parameter"] = limit
-        if limit != "omit":
-            self._plain[limit] = 16
-        if not self._accepts("stream", {"stream": True}):
-            compat["stream"] = False
-        elif not self._accepts("stream_options", {"stream": True, "stream_options": {"include_usage": True}}):
-            compat["usage_in_stream"] = False
-        if self._accepts("tools", {"tools": [_PROBE_TOOL]}):
-            self._accepts("parallel_tool_calls", {"tools": [_PROBE_TOOL], "parallel_tool_calls": True})
-        return ProbeResult(self._requests, tuple(self._checks), compat)
-
-    def _output_limit(self) -> str:
-        for name in ("max_tokens", "max_completion_tokens"):
-            if self._accepts(name, {name: 16}):
-                return name
-        if not self._accepts("no output limit", {}):
-            raise self._server.error(
-                f"refuses even the plainest request: {self._checks[-1].detail}",
-                code="provider_invalid_request",
-                hint="Check the model's name against the server's list.",
-            )
-        return "omit"
-
-    def _accepts(self, parameter: str, extra: Mapping[str, object]) -> bool:
-        self._requests += 1
-        status, body = self._server.send("POST", "/chat/completions", {**self._plain, **extra})
-        detail = _problem(body)
-        if status not in (200, 400, 422, 501):
-            raise self._server.failure(status, body)
-        if status == 200 and not detail and not any(_has_choices(document) for document in _documents(body)):
-            if not extra.get("stream"):
-                self._server.json(body)
-            raise self._server.error("answered, but not with a chat completion", hint=self._server.path_hint())
-        accepted = status == 200 and not detail
-        self._checks.append(ProbeCheck(parameter, accepted, "" if accepted else detail or f"status {status}"))
-        return accepted
-
-
 class _Server:
     """One client for one base URL; every failure of the transport becomes a ProviderError that names the server."""
 
-    def __init__(self, base_url: str, headers: Mapping[str, str], timeout_seconds: float) -> None:
+    def __init__(self, base_url: str, token: str | None, timeout_seconds: float) -> None:
         self._base = base_url.rstrip("/")
         parts = urlsplit(self._base)
         self.name = printable(f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}", keep_newlines=False)
         self._seconds = timeout_seconds
+        # A server may echo the very key it was given.
+        self._redact = make_redactor([token] if token else [])
+        headers = {"Authorization": f"Bearer {token}"} if token else {}
         try:
             self._client = httpx.Client(
-                headers={"Accept": "application/json, text/event-stream", **headers},
+                headers={"Accept": "application/json", **headers},
                 timeout=httpx.Timeout(timeout_seconds, connect=min(10.0, timeout_seconds)),
                 follow_redirects=False,
+                event_hooks={"response": [_set_location_aside]},
                 # A proxy of the environment cannot reach this machine's own addresses and must not see them.
                 trust_env=not is_loopback(parts.hostname or ""),
             )
@@ -181,21 +101,25 @@ class _Server:
     ) -> None:
         self._client.close()
 
-    def send(self, method: str, path: str, body: Mapping[str, object] | None = None) -> tuple[int, bytes]:
+    def get(self, path: str) -> tuple[int, bytes]:
+        """Status and body. Raises ProviderError for a redirect and for everything that is no answer."""
+        deadline = time.monotonic() + self._seconds
         try:
-            with self._client.stream(method, self._base + path, json=body) as response:
-                if response.is_redirect or 300 <= response.status_code < 400:
+            with self._client.stream("GET", self._base + path) as response:
+                if 300 <= response.status_code < 400:
                     raise self.error(
                         f"answers with a redirect ({response.status_code}), which is not followed",
                         code="redirect_blocked",
                         hint="Enter the address that it redirects to yourself, if you trust it.",
                     )
-                content = b""
+                content = bytearray()
                 for chunk in response.iter_bytes():
                     content += chunk
                     if len(content) > _MAX_BYTES:
                         raise self.error("sent more than 8 MiB, which is no sensible answer")
-                return response.status_code, content
+                    if time.monotonic() > deadline:
+                        raise httpx.ReadTimeout("the answer goes on and on")
+                return response.status_code, bytes(content)
         except httpx.TimeoutException as exc:
             raise self.error(
                 f"did not answer within {self._seconds:g} seconds",
@@ -215,37 +139,24 @@ class _Server:
                 hint="Check host, port and http against https.",
             ) from exc
 
-    def json(self, body: bytes) -> Any:
+    def json(self, body: bytes) -> object:
         try:
-            return json.loads(body)
+            return parse(body.decode("utf-8-sig", "replace"))
         except ValueError as exc:
             if body.lstrip()[:1] == b"<":
                 raise self.error("is a web page, not an API", hint=self.path_hint()) from exc
             raise self.error("answered, but not with JSON", hint=self.path_hint()) from exc
 
     def failure(self, status: int, body: bytes) -> ProviderError:
-        """The error for an answer that is neither a success nor a refusal of a parameter."""
-        said = _problem(body)
+        """The error for an answer that is no success; nothing is asked again."""
+        report = _report(body)
+        said = printable(self._redact(report.message), keep_newlines=False)[:200]
+        kind = classify(status, report)
+        what, code, hint = _FAILURES.get(kind, ("failed", "provider_unavailable", "Look at its log."))
+        if kind == "missing":
+            hint = self.path_hint()
         words = f" ({said})" if said else ""
-        if status in (401, 403):
-            return self.error(
-                f"refuses access with status {status}{words}",
-                code="provider_auth",
-                hint="Give it a key: --auth env --api-key-env NAME, or --auth credential --credential-ref NAME.",
-            )
-        if status == 404:
-            return self.error(
-                f"has nothing at that address (status 404){words}",
-                code="provider_invalid_request",
-                hint=self.path_hint() or "Check the model's name.",
-            )
-        if status == 429:
-            return self.error(f"takes no more requests now (status 429){words}", code="rate_limited", hint="Try later.")
-        if status >= 500:
-            return self.error(
-                f"failed with status {status}{words}", code="provider_unavailable", hint="Look at its log."
-            )
-        return self.error(f"refused the request with status {status}{words}", code="provider_invalid_request")
+        return self.error(f"{what}, status {status}{words}", code=code, hint=hint)
 
     def path_hint(self) -> str:
         if self._base.endswith("/v1"):
@@ -256,28 +167,28 @@ class _Server:
         return ProviderError(f"{self.name} {what}.", code=code, hint=hint)
 
 
-_redact = make_redactor()
+_FAILURES: Mapping[Kind, tuple[str, str, str]] = {
+    "auth": (
+        "refuses access",
+        "provider_auth",
+        "Give it a key: --auth env --api-key-env NAME, or --auth credential --credential-ref NAME.",
+    ),
+    "quota": ("says that a quota or credit is used up", "provider_quota", "Settle it with the provider."),
+    "rate": ("takes no more requests now", "rate_limited", "Try later."),
+    "missing": ("has nothing at that address", "provider_invalid_request", ""),
+    "invalid": ("refused the request", "provider_invalid_request", ""),
+}
+"""What happened, the code and the next step, for each kind of refusal that is not a fault of the server."""
 
 
-def _documents(body: bytes) -> Iterator[Mapping[str, Any]]:
-    """The JSON objects of an answer, whether it came in one piece or as a stream."""
-    for line in [body, *(part[5:] for part in body.splitlines() if part.startswith(b"data:"))]:
-        try:
-            document = json.loads(line)
-        except ValueError:
-            continue
-        if isinstance(document, dict):
-            yield document
+def _set_location_aside(response: httpx.Response) -> None:
+    """Keep httpx from building the request it would follow a redirect with: it fails on a malformed location."""
+    response.headers.pop("location", None)
 
 
-def _has_choices(document: Mapping[str, Any]) -> bool:
-    return isinstance(document.get("choices"), list)
-
-
-def _problem(body: bytes) -> str:
-    """The server's own words for what it refused, or an empty text; also from within a stream of status 200."""
-    for document in _documents(body):
-        if error := document.get("error") or document.get("detail"):
-            message = error.get("message", error) if isinstance(error, dict) else error
-            return printable(_redact(str(message)), keep_newlines=False)[:200]
-    return ""
+def _report(body: bytes) -> Report:
+    """The server's own words for what it refused; a page for a browser says nothing of use."""
+    try:
+        return read_report(parse(body.decode("utf-8-sig", "replace")))
+    except ValueError:
+        return Report()

@@ -35,8 +35,11 @@ class ModelEndpoint:
     usage_in_stream: bool = True
     parallel_tool_calls: str = "omit"
     output_limit_parameter: str = "max_tokens"
+    tool_call_ids: str = "any"
     send_reasoning: bool = False
+    reasoning_field: str = "reasoning_content"
     text_tool_calls: bool = False
+    stops_on_disconnect: bool = False
     allow_insecure_http: bool = False
 
     @property

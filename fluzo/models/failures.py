@@ -48,11 +48,16 @@ _PARAMETERS: Mapping[str, tuple[str, str]] = {
     "max_completion_tokens": ("compat.output_limit_parameter", '"max_tokens"'),
     "max_tokens": ("compat.output_limit_parameter", '"max_completion_tokens"'),
     "reasoning_content": ("compat.send_reasoning", "false"),
+    "reasoning": ("compat.send_reasoning", "false"),
+    "tool_call_id": ("compat.tool_call_ids", '"mistral"'),
     "stream": ("compat.stream", "false"),
 }
 """Optional parameters of a request, and the setting of the model entry that turns each of them off."""
 
-_PARAMETER_WORD = re.compile(r"\b(" + "|".join(_PARAMETERS) + r")\b")
+_COMMON_WORDS = frozenset({"stream", "reasoning", "tool_call_id"})
+"""Too common in sentences to mean the parameter; they count only where the server declares it."""
+_PARAMETER_WORD = re.compile(r"\b(" + "|".join(_PARAMETERS.keys() - _COMMON_WORDS) + r")\b")
+_SHORT_ID = re.compile(r"tool.?call.?id\b.*\blength of 9\b", re.IGNORECASE | re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,7 +259,7 @@ def _invalid(
         setting, value = _PARAMETERS[parameter]
         detail.update(parameter=parameter, setting=endpoint.setting(setting))
         said = f"{said} The parameter is {parameter}."
-        hint = f"If the server does not know {parameter}, set {endpoint.setting(setting)} = {value}."
+        hint = f"If the server does not take {parameter} as it is sent, set {endpoint.setting(setting)} = {value}."
     elif kind == "missing":
         hint = (
             f"Check {endpoint.setting('model')}, and that {endpoint.setting('base_url')} ends where Chat Completions "
@@ -272,11 +277,13 @@ def _invalid(
 
 def _parameter(report: Report) -> str:
     """The optional parameter that the refusal is about: as declared, else the first one the message names."""
-    if report.parameter in _PARAMETERS:
-        return report.parameter
+    declared = report.parameter.rpartition(".")[2]
+    if declared in _PARAMETERS:
+        return declared
+    if _SHORT_ID.search(report.message):
+        return "tool_call_id"
     found = _PARAMETER_WORD.search(report.message)
-    # Bare "stream" is too common a word to mean the parameter.
-    return found[1] if found and found[1] != "stream" else ""
+    return found[1] if found else ""
 
 
 def _first_number(pattern: re.Pattern[str], text: str) -> int:
@@ -330,6 +337,8 @@ def _detail(status: int, report: Report, redact: Redactor) -> dict[str, object]:
     for key, value in (("server_type", report.type), ("server_code", report.code)):
         if value:
             detail[key] = _shown(value[:80], redact, end="")
+    if report.message:
+        detail["server_message"] = _shown(report.message, redact, end="")
     return detail
 
 

@@ -46,7 +46,8 @@ class Gateway:
     ) -> None:
         self._endpoints = {endpoint.id: endpoint for endpoint in endpoints}
         self._authorize = authorize
-        self._admission = admission
+        self.admission = admission
+        """The slots: shown with `snapshot`, freed by a user with `reset`."""
         self._retries = retries
         self._sleep = sleep
         self._redact = redact or make_redactor()
@@ -62,7 +63,8 @@ class Gateway:
         """One inference. `on_delta` gets provisional text as it arrives; the reply alone is what counts.
 
         Raises ConfigError for an unknown model or a destination that is not allowed, CapacityError when there is no
-        slot, ProviderError otherwise. A cancelled or timed-out request leaves its slot uncertain.
+        slot, ProviderError otherwise. A cancelled or timed-out request leaves its slot uncertain, unless the entry says
+        that its server stops when the connection closes.
         """
         endpoint = self._endpoints.get(model_id)
         if endpoint is None:
@@ -74,7 +76,7 @@ class Gateway:
         attempt, queued = 1, 0.0
         while True:
             try:
-                slot = await self._admission.reserve(
+                slot = await self.admission.reserve(
                     endpoint.capacity, endpoint.pool, request.purpose, deadline - loop.time()
                 )
                 queued += slot.queue_seconds
@@ -110,10 +112,10 @@ class Gateway:
             client, exchange_type = self.client(endpoint)
             reader = ReplyReader(endpoint, request, on_delta, redact)
             exchange = exchange_type(endpoint, reader, redact, deadline=deadline, deadline_name=TASK_TIME)
-            self._admission.dispatch(slot)
+            self.admission.dispatch(slot)
             return await exchange.run(client, body, token)
         finally:
-            self._settle(slot, exchange)
+            self._settle(endpoint, slot, exchange)
 
     def client(self, endpoint: ModelEndpoint) -> "tuple[httpx.AsyncClient, type[Exchange]]":
         """The HTTP client for an endpoint, made when it is first needed: importing httpx costs tens of milliseconds."""
@@ -124,13 +126,13 @@ class Gateway:
             self._clients[key] = transport.make_client(endpoint)
         return self._clients[key], transport.Exchange
 
-    def _settle(self, slot: Reservation, exchange: "Exchange | None") -> None:
+    def _settle(self, endpoint: ModelEndpoint, slot: Reservation, exchange: "Exchange | None") -> None:
         if exchange is None or not exchange.sent:
-            self._admission.cancel(slot)
-        elif exchange.settled:
-            self._admission.confirm(slot)
+            self.admission.cancel(slot)
+        elif exchange.settled or endpoint.stops_on_disconnect:  # The connection is closed by now.
+            self.admission.confirm(slot)
         else:
-            self._admission.uncertain(slot)
+            self.admission.uncertain(slot)
 
     def _redact_with(self, token: str | None) -> Redactor:
         """The redactor of this request: a server may echo the very key it was given."""

@@ -122,11 +122,11 @@ class ReplyReader:
         except ValueError:
             if not clean:
                 raise broken_off(self._endpoint) from None
-            raise self._unreadable("sent an answer that is neither JSON nor a stream", text) from None
+            raise self._unreadable("answered, but not with JSON or a stream", text) from None
         if isinstance(payload, dict) and payload.get("error"):
             raise reported_failure(self._endpoint, payload, self._redact)
         if not isinstance(payload, dict) or "choices" not in payload:
-            raise self._unreadable("sent JSON that is no chat completion", text)
+            raise self._unreadable("answered, but not with a chat completion", text)
         self._assembler.feed(payload)
         return self._assembler.reply(ended=True)
 

@@ -1,13 +1,17 @@
 import json
 import socket
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from threading import Event, Thread
+from typing import Any
 
 import pytest
-from support.model_server import Received, Reply, chat, models, scripted_model_server
+from support.model_server import Received, Reply, answer, chat, models, scripted_model_server
+from support.wire_server import case
 
 from fluzo.core.errors import ProviderError
-from fluzo.models.discovery import DiscoveredModel, discover_models, probe
+from fluzo.models.discovery import DiscoveredModel, discover_models
+from fluzo.models.probe import probe
 
 JSON = "application/json"
 
@@ -37,7 +41,7 @@ def test_the_window_is_the_one_that_a_request_gets(entry: dict[str, object], win
 
 def test_discovery_is_one_get_with_the_key_and_no_inference() -> None:
     with scripted_model_server(get=lambda _: models({"id": "a"}, {"id": "b"}, {"id": "a"})) as server:
-        found = discover_models(server.url + "/", {"Authorization": "Bearer k"})
+        found = discover_models(server.url + "/", "k")
 
     assert [model.id for model in found] == ["a", "b"]
     assert server.paths == ["GET /v1/models"]
@@ -73,6 +77,8 @@ def test_names_that_could_harm_a_terminal_are_left_out() -> None:
         ((503, JSON, b'{"error": {"message": "Loading model"}}'), "provider_unavailable", "Loading model", "log"),
         ((418, JSON, b'{"detail": [{"msg": "odd"}]}'), "provider_invalid_request", "418", ""),
         ((200, JSON, b" " * (9 << 20)), "provider_protocol", "8 MiB", ""),
+        ((402, JSON, b'{"error": {"message": "pay"}}'), "provider_quota", "pay", "Settle"),
+        ((200, JSON, b'{"data": ' + b"[" * 9999), "provider_protocol", "not with JSON", "address"),
     ],
 )
 def test_a_failure_says_what_it_was_and_what_to_do(reply: Reply, code: str, words: str, hint: str) -> None:
@@ -91,19 +97,69 @@ def test_an_address_without_the_version_is_completed_in_the_hint() -> None:
 
 
 @pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
-def test_a_redirect_is_refused_and_its_target_hears_nothing(status: int) -> None:
-    with scripted_model_server(get=lambda _: models({"id": "m"})) as target:
-        reply = (status, JSON, f"{target.url}/models?token=sk-abcdefghijklmnopqrstuvwx".encode())
-        with scripted_model_server(get=lambda _: reply, post=lambda _: reply) as server:
-            for ask in (
-                lambda: discover_models(server.url, {"Authorization": "Bearer k"}),
-                lambda: probe(server.url, "m"),
-            ):
+@pytest.mark.parametrize(
+    "location",
+    ["{url}/models?token=hunter22", "/v1/", "//127.0.0.1:1/v1", "http://[hunter22", "http://a:hunter22/", ""],
+)
+def test_a_redirect_is_one_request_and_its_target_hears_nothing(status: int, location: str) -> None:
+    with scripted_model_server(lambda _: models({"id": "m"}), chat()) as target:
+        reply = (status, JSON, location.format(url=target.url).encode())
+        with scripted_model_server(lambda _: reply, lambda _: reply) as server:
+            for ask in (lambda: discover_models(server.url, "k"), lambda: probe(server.url, "m", "k")):
                 with pytest.raises(ProviderError) as caught:
                     ask()
                 assert caught.value.code == "redirect_blocked"
-                assert "sk-" not in caught.value.message + caught.value.hint
+                assert "hunter22" not in caught.value.message + caught.value.hint
+        assert server.paths == ["GET /v1/models", "POST /v1/chat/completions"]
     assert target.received == []
+
+
+@pytest.mark.parametrize("fixture", case("p72-unavailable-ratelimit")["responses"], ids=lambda item: item["server"])
+def test_a_refusal_for_capacity_rate_or_quota_is_one_request_and_no_wait(fixture: dict[str, Any]) -> None:
+    reply = (fixture["status"], JSON, fixture["body_text"].encode())
+    code = {"loading": "provider_unavailable", "rate_limit": "rate_limited", "quota": "provider_quota"}
+    with scripted_model_server(lambda _: reply, lambda _: reply) as server:
+        for ask in (lambda: discover_models(server.url), lambda: probe(server.url, "m")):
+            with pytest.raises(ProviderError) as caught:
+                ask()
+            assert caught.value.code == code[fixture["expect"]["kind"]]
+    assert server.paths == ["GET /v1/models", "POST /v1/chat/completions"]
+
+
+def test_a_key_that_the_server_echoes_is_masked() -> None:
+    echo = (401, JSON, b'{"error": {"message": "wrong key zz-key-987654"}}')
+    with scripted_model_server(lambda _: echo, lambda _: echo) as server:
+        for ask in (
+            lambda: discover_models(server.url, "zz-key-987654"),
+            lambda: probe(server.url, "m", "zz-key-987654"),
+        ):
+            with pytest.raises(ProviderError) as caught:
+                ask()
+            assert "zz-key-987654" not in json.dumps(caught.value.to_json())
+
+
+def test_a_list_that_never_ends_is_given_up_on() -> None:
+    with dripping_server() as url, pytest.raises(ProviderError) as caught:
+        discover_models(url, timeout_seconds=0.3)
+    assert caught.value.code == "provider_timeout"
+
+
+@contextmanager
+def dripping_server() -> Iterator[str]:
+    """Sends a byte of its answer whenever a moment has passed, until the client hangs up."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def drip() -> None:
+            connection, _ = listener.accept()
+            with connection, suppress(OSError):
+                connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 99999\r\n\r\n")
+                while not Event().wait(0.01):
+                    connection.sendall(b" ")
+
+        speaker = Thread(target=drip)
+        speaker.start()
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}/v1"
+        speaker.join()
 
 
 def test_a_server_that_is_not_there_is_named() -> None:
@@ -182,12 +238,12 @@ def test_a_proxy_that_cannot_be_used_is_a_clear_error(monkeypatch: pytest.Monkey
 )  # fmt: skip
 def test_the_probe_suggests_the_settings_of_what_is_refused(refused: list[str], compat: Mapping[str, object]) -> None:
     with scripted_model_server(post=chat(refused)) as server:
-        result = probe(server.url, "m", {"Authorization": "Bearer k"})
+        result = probe(server.url, "m", "k")
 
     assert result.compat == compat
     assert {check.parameter for check in result.checks if not check.accepted} == set(refused)
     assert all("\x1b" not in check.detail for check in result.checks)
-    assert result.requests == len(server.received) <= 7
+    assert result.requests == len(server.received) <= 8
     assert set(server.paths) == {"POST /v1/chat/completions"}
     assert all(request.headers["Authorization"] == "Bearer k" for request in server.received)
     assert all("stream_options" not in r.body or r.body["stream"] for r in server.received)
@@ -213,6 +269,44 @@ def test_a_failure_that_says_nothing_about_a_parameter_ends_the_probe(status: in
             probe(server.url, "m")
         assert len(server.received) == 1
     assert caught.value.code == code
+
+
+def test_the_probe_finds_out_that_only_short_ids_of_calls_are_taken() -> None:
+    def reply(request: Received) -> Reply:
+        ids = [call["id"] for message in request.body["messages"] for call in message.get("tool_calls", ())]
+        if any(len(call_id) != 9 for call_id in ids):
+            message = f"Tool call id was {ids[0]} but must be a-z, A-Z, 0-9, with a length of 9."
+            return 400, JSON, json.dumps({"object": "error", "message": message, "code": 3280}).encode()
+        return chat()(request)
+
+    with scripted_model_server(post=reply) as server:
+        assert probe(server.url, "m").compat == {"tool_call_ids": "mistral"}
+
+
+def test_the_probe_finds_out_that_calls_come_as_text() -> None:
+    def reply(request: Received) -> Reply:
+        written = '<tool_call>{"name": "noop", "arguments": {}}</tool_call>' if "tools" in request.body else "ready"
+        return 200, JSON, json.dumps(answer(written)).encode()
+
+    with scripted_model_server(post=reply) as server:
+        result = probe(server.url, "m")
+    assert result.compat == {"text_tool_calls": True}
+    assert "native tool calls" in [check.parameter for check in result.checks if not check.accepted]
+
+
+def test_a_server_without_tools_is_asked_nothing_more_about_them() -> None:
+    with scripted_model_server(post=chat(["tools"])) as server:
+        result = probe(server.url, "m")
+    assert [check.parameter for check in result.checks if not check.accepted] == ["tools"]
+    assert sum("tools" in request.body for request in server.received) == 1
+
+
+@pytest.mark.parametrize("raw", [b"", b'{"choices": []}'])
+def test_an_answer_with_nothing_in_it_ends_the_probe(raw: bytes) -> None:
+    with scripted_model_server(post=lambda _: (200, JSON, raw)) as server, pytest.raises(ProviderError) as caught:
+        probe(server.url, "m")
+    assert caught.value.code == "provider_protocol"
+    assert f"{server.url}/chat/completions" in caught.value.hint
 
 
 def test_a_model_that_answers_nothing_at_all_is_told_with_the_servers_words() -> None:

@@ -1,14 +1,17 @@
 import json
+import re
+from dataclasses import replace
 from itertools import takewhile
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.conversations import check_strict, stored
 from support.wire_server import CASES
 
 from fluzo.core.records import Message, ModelRequest, ToolCall, ToolSpec
-from fluzo.models.chat import MAX_ID_CHARS, NO_RESULT, encode, normalize
+from fluzo.models.chat import NO_RESULT, encode, normalize
 from fluzo.models.endpoint import ModelEndpoint
 
 ENDPOINT = ModelEndpoint("coder", "http://127.0.0.1:8080/v1", "fx-model")
@@ -32,51 +35,6 @@ def result(call_id: str, text: str = "ok") -> Message:
     return Message("tool", text, tool_call_id=call_id)
 
 
-def check_strict(messages: Any) -> None:
-    """The invariants of every request, as m-histories.json lists them."""
-    seen: set[str] = set()
-    open_calls: list[str] = []
-    turn = ""
-    for position, message in enumerate(messages):
-        role = message["role"]
-        if role == "tool":
-            open_calls.remove(message["tool_call_id"])  # Fails for an answer without its call, or a second answer.
-            continue
-        assert not open_calls
-        assert role != "system" or position == 0
-        if role in ("user", "assistant"):
-            assert role != turn or (role == "assistant" and messages[position - 1]["role"] == "tool")
-            assert turn or role == "user"
-            turn = role
-        made = message.get("tool_calls")
-        assert made is None or made
-        assert made or message["content"].strip()
-        for call in made or ():
-            assert call["id"] not in seen and 0 < len(call["id"]) <= MAX_ID_CHARS
-            assert isinstance(json.loads(call["function"]["arguments"]), dict)
-            seen.add(call["id"])
-            open_calls.append(call["id"])
-    assert not open_calls
-
-
-def stored(history: dict[str, Any]) -> list[Message]:
-    """The messages of a history; what a person did in between left none."""
-    return [
-        Message(
-            item["role"],
-            item.get("content") or "",
-            reasoning=item.get("reasoning_content", ""),
-            tool_calls=tuple(
-                ToolCall(call["id"], call["function"]["name"], call["function"]["arguments"])
-                for call in item.get("tool_calls", ())
-            ),
-            tool_call_id=item.get("tool_call_id", ""),
-        )
-        for item in history["stored"]
-        if isinstance(item, dict)
-    ]
-
-
 @pytest.mark.parametrize("name", sorted(HISTORIES))
 def test_a_stored_history_is_sent_well_formed(name: str) -> None:
     raw = encode(ModelRequest(tuple(stored(HISTORIES[name])), TOOLS, 100), ENDPOINT)
@@ -97,6 +55,20 @@ def test_long_and_odd_ids_are_rewritten_alike_on_both_sides_and_plain_ones_kept(
     assert made == [message["tool_call_id"] for message in messages[2:4]]
     assert [message["content"] for message in messages[2:4]] == ["1", "2"]
     assert [call["id"] for call in sent(Message("user", "x"), calls("call_1"))[1]["tool_calls"]] == ["call_1"]
+
+
+def test_the_short_form_of_ids_holds_for_old_histories_too_and_its_pairs_stay_matched() -> None:
+    stored_ids = ("call_" + "f" * 60, "toolu_01|fc_1", "abcDEF123", "nine_char", "abc", "")
+    results = [result(call_id, str(number)) for number, call_id in enumerate(stored_ids)]
+    messages = sent(
+        Message("user", "x"), calls(*stored_ids), *results, endpoint=replace(ENDPOINT, tool_call_ids="mistral")
+    )
+    made = [call["id"] for call in messages[1]["tool_calls"]]
+    assert all(re.fullmatch("[A-Za-z0-9]{9}", call_id) for call_id in made)
+    assert made[2] == "abcDEF123"
+    assert {message["tool_call_id"]: message["content"] for message in messages[2:]} == {
+        call_id: str(number) for number, call_id in enumerate(made)
+    }
 
 
 def test_user_messages_in_a_row_are_joined() -> None:
@@ -167,8 +139,13 @@ def test_names_that_a_server_would_refuse_are_made_plain() -> None:
 def test_reasoning_goes_back_only_when_the_entry_says_so() -> None:
     thought = Message("assistant", "a", reasoning="hm")
     assert sent(Message("user", "x"), thought)[1] == {"role": "assistant", "content": "a"}
-    endpoint = ModelEndpoint("coder", "http://127.0.0.1/v1", "m", send_reasoning=True)
-    assert sent(Message("user", "x"), thought, endpoint=endpoint)[1]["reasoning_content"] == "hm"
+    for field in ("reasoning_content", "reasoning"):
+        endpoint = replace(ENDPOINT, send_reasoning=True, reasoning_field=field)
+        assert sent(Message("user", "x"), thought, endpoint=endpoint)[1] == {
+            "role": "assistant",
+            field: "hm",
+            "content": "a",
+        }
 
 
 def test_the_optional_parameters_follow_the_settings() -> None:
@@ -214,15 +191,22 @@ _MESSAGES = st.lists(
 )
 
 
-@given(_MESSAGES)
-def test_whatever_is_stored_the_request_is_well_formed(messages: list[Message]) -> None:
-    check_strict(sent(*messages))
+_ENDPOINTS = st.sampled_from(
+    [ENDPOINT, replace(ENDPOINT, tool_call_ids="mistral"), replace(ENDPOINT, send_reasoning=True)]
+)
 
 
-@given(_MESSAGES)
-def test_a_longer_conversation_continues_the_bytes_of_a_shorter_one(messages: list[Message]) -> None:
+@given(_MESSAGES, _ENDPOINTS)
+def test_whatever_is_stored_the_request_is_well_formed(messages: list[Message], endpoint: ModelEndpoint) -> None:
+    check_strict(sent(*messages, endpoint=endpoint), endpoint.tool_call_ids)
+
+
+@given(_MESSAGES, _ENDPOINTS)
+def test_a_longer_conversation_continues_the_bytes_of_a_shorter_one(
+    messages: list[Message], endpoint: ModelEndpoint
+) -> None:
     def encoded(count: int) -> bytes:
-        return encode(ModelRequest(tuple(messages[:count]), TOOLS, 100), ENDPOINT)
+        return encode(ModelRequest(tuple(messages[:count]), TOOLS, 100), endpoint)
 
     for count in range(len(messages)):
         ending = takewhile(lambda message: message.role == "tool", reversed(normalize(messages[:count])))

@@ -169,6 +169,25 @@ def test_the_address_is_shown_without_credentials_path_and_query() -> None:
         assert "key=abc" not in shown(error)
 
 
+def test_a_refused_form_of_ids_names_its_setting_and_an_id_out_of_place_does_not() -> None:
+    error = failure(400, says("Tool call id was call_1 but must be a-z, A-Z, 0-9, with a length of 9.", code="3280"))
+    assert (error.code, error.detail["setting"]) == ("provider_invalid_request", "models.coder.compat.tool_call_ids")
+    assert 'models.coder.compat.tool_call_ids = "mistral"' in error.hint
+    out_of_place = failure(400, says("'tool_call_id' of 'c1' was not found in the previous message"))
+    assert "setting" not in out_of_place.detail
+
+
+@pytest.mark.parametrize("parameter", ["reasoning", "messages.1.reasoning", "messages[1].reasoning_content"])
+def test_a_refused_reasoning_field_names_the_setting_that_keeps_it_back(parameter: str) -> None:
+    error = failure(400, says(f"{parameter}: extra inputs are not permitted", param=parameter))
+    assert error.detail["setting"] == "models.coder.compat.send_reasoning"
+    assert "setting" not in failure(400, says("the reasoning effort of a stream is unknown")).detail
+
+
+def test_the_servers_own_words_are_kept_apart_and_redacted() -> None:
+    assert failure(400, says(f"no {KEY}")).detail["server_message"] == "no [redacted]"
+
+
 def test_a_missing_tool_parser_is_told() -> None:
     error = failure(
         400, {"error": {"message": '"auto" tool choice requires --enable-auto-tool-choice and --tool-call-parser'}}
