@@ -1,14 +1,14 @@
 """Owned processes: an argument vector in its own session, with bounded output, a deadline and a known end.
 
 Invariants: a child has no terminal, no input and no descriptor of ours; its output is drained as long as anyone
-writes to it, whatever is kept; a signal goes to a process group only while one of its members is certainly ours.
+writes to it, whatever is kept; a signal goes only to what `descendants` has proven to come from the command.
 Children may outlive the command that started them. They stay listed and are ended by `stop`.
 """
 
 import asyncio
 import contextlib
 import os
-import select
+import secrets
 import signal
 import subprocess
 import time
@@ -20,8 +20,11 @@ from typing import Literal
 
 from fluzo.core.errors import ToolError
 from fluzo.core.records import ProcessResult
+from fluzo.workspace import descendants
 from fluzo.workspace.capture import Capture
+from fluzo.workspace.descendants import Family, has_ended
 from fluzo.workspace.environment import clean_path
+from fluzo.workspace.syscalls import become_subreaper
 
 READ_BYTES = 256 * 1024
 QUIET_SECONDS = 0.05
@@ -30,40 +33,42 @@ LINGER_SECONDS = 0.25
 """... or this much has passed: a child that never stops writing must not hold the result back."""
 KILL_SECONDS = 2.0
 """How long the kernel may take to end a killed process before it is reported as uncertain."""
+FIRST_LOOK_SECONDS = 0.05
+"""While a command runs its descendants are looked for, more and more rarely ..."""
+LONGEST_LOOK_SECONDS = 1.0
+"""... but this often: one that means to slip away is known before it loses its parent."""
+KILL_LOOKS = 10
+"""`kill` looks this often for processes that were started while it was at work; `stop` goes on."""
 
 Termination = Literal["exited", "terminated", "killed", "uncertain"]
 
 
 @dataclass(slots=True)
-class _Group:
-    """One started command and what it left behind. `members` are pidfds: they can never mean another process."""
+class _Command:
+    """One started command, what came from it, and the pipe that they write to."""
 
     process: subprocess.Popen[bytes]
-    pidfd: int
+    argv: list[str]
+    family: Family
     pipe: int
     sink: Callable[[bytes], None]
     eof: asyncio.Event = field(default_factory=asyncio.Event)
     activity: asyncio.Event = field(default_factory=asyncio.Event)
-    members: dict[int, int] = field(default_factory=dict)
-    reaped: bool = False
     killed: bool = False
     """`kill` met the command while it was running."""
     followed: asyncio.Event = field(default_factory=asyncio.Event)
     """Set when nobody waits for the result any more."""
-
-    @property
-    def id(self) -> int:
-        return self.process.pid
 
 
 class Processes:
     """Every process started for one task."""
 
     def __init__(self, grace_seconds: float, executor: Executor | None = None) -> None:
+        become_subreaper()
         self._grace_seconds = grace_seconds
         self._executor = executor
-        self._groups: list[_Group] = []
-        self._launches: set[asyncio.Task[_Group]] = set()
+        self._commands: list[_Command] = []
+        self._launches: set[asyncio.Task[_Command]] = set()
         self._stopped = False
         self._killing = asyncio.Event()
 
@@ -85,29 +90,29 @@ class Processes:
             return ProcessResult(None, b"", 0, False, 0.0, cancelled=True)
         capture = Capture(capture_bytes)
         begun = time.monotonic()
-        group = await self._start(argv, cwd, env, capture.add)
+        command = await self._start(argv, cwd, env, capture.add)
         try:
-            return await self._follow(group, capture, begun, timeout_seconds, cancel)
+            return await self._follow(command, capture, begun, timeout_seconds, cancel)
         finally:
-            group.followed.set()
+            command.followed.set()
 
     async def _follow(
-        self, group: _Group, capture: Capture, begun: float, timeout_seconds: float, cancel: asyncio.Event
+        self, command: _Command, capture: Capture, begun: float, timeout_seconds: float, cancel: asyncio.Event
     ) -> ProcessResult:
         try:
-            ended = await self._wait(group, timeout_seconds, cancel)
-            termination: Termination = "exited" if ended == "exited" else await self._end(group)
-            await self._settle(group)
+            ended = await self._wait(command, timeout_seconds, cancel)
+            termination: Termination = "exited" if ended == "exited" else await self._end(command)
+            await self._settle(command)
         except asyncio.CancelledError:
-            await asyncio.shield(self._end(group))
+            await asyncio.shield(self._end(command))
             raise
         finally:
             # Nobody collects the output of background children, but they must never block on a full pipe.
-            group.sink = _discard
-        status = self._reap(group) if _has_ended(group.pidfd) else None
-        self._adopt(group, certain=True)  # Reaped a moment ago: its number has not gone round.
-        still_running = tuple(sorted(group.members))
-        self._drop_if_over(group)
+            command.sink = _discard
+        self._look()  # Before the command is reaped: as long as it is not, its number is proof.
+        status = _reap(command) if has_ended(command.family.pidfd) else None
+        still_running = tuple(command.family.living())
+        self._drop_if_over(command)
         return ProcessResult(
             exit_status=status if status is not None and status >= 0 else None,
             output=capture.text(),
@@ -121,16 +126,37 @@ class Processes:
             signal=-status if status is not None and status < 0 else 0,
         )
 
+    def running(self) -> list[tuple[int, list[str]]]:
+        """Every owned process that has not ended, with the argument vector of the command that it belongs to."""
+        self._look()
+        found = []
+        for command in self._commands:
+            own = [] if has_ended(command.family.pidfd) else [command.family.leader]
+            found += [(pid, command.argv) for pid in (*own, *command.family.living())]
+        return found
+
     async def stop(self) -> list[int]:
         """End every owned process: TERM, the grace period, KILL; none is started from now on.
 
-        Returns the pids that could not be ended, or of which it is not certain that they are ours to end.
+        Returns the pids that could not be ended.
         """
         self._stopped = True
         await asyncio.gather(*self._launches, return_exceptions=True)
-        groups = [group for group in self._groups if not self._drop_if_over(group)]
-        survivors = await asyncio.gather(*(self._stop_group(group) for group in groups))
+        self._look()
+        commands = [command for command in self._commands if not self._drop_if_over(command)]
+        survivors = await asyncio.gather(*(self._stop_command(command) for command in commands))
         return sorted(pid for pids in survivors for pid in pids)
+
+    async def _stop_command(self, command: _Command) -> list[int]:
+        family = command.family
+        if await self._end(command) == "uncertain":
+            return [*([] if has_ended(family.pidfd) else [family.leader]), *family.living()]
+        await command.followed.wait()  # Whoever waits for the command's result still uses the descriptors.
+        _reap(command)
+        self._look()  # What ended last was left to us by a parent that ended after it.
+        left = family.living()
+        self._forget(command)
+        return left
 
     def kill(self) -> None:
         """Kill every owned process now, without any grace; none is started from now on. Call it on the loop.
@@ -140,27 +166,22 @@ class Processes:
         """
         self._stopped = True
         self._killing.set()
-        for group in self._groups:
-            self._kill(group)
-
-    def _kill(self, group: _Group) -> None:
-        group.killed = group.killed or not _has_ended(group.pidfd)
-        self._signal(group, signal.SIGKILL)
-
-    async def _stop_group(self, group: _Group) -> list[int]:
-        if await self._end(group) == "uncertain":
-            return _scan(group.id)
-        await group.followed.wait()  # Whoever waits for the command's result still uses the descriptors.
-        self._reap(group)
-        left = _scan(group.id)
-        self._forget(group)
-        return left
+        for command in self._commands:
+            command.killed = command.killed or not has_ended(command.family.pidfd)
+        told: set[int] = set()
+        for _ in range(KILL_LOOKS):
+            before = len(told)
+            self._look()
+            for command in self._commands:
+                descendants.tell(command.family, signal.SIGKILL, told)
+            if len(told) == before:
+                break
 
     # --- start and end ----------------------------------------------------------------------------------------
 
     async def _start(
         self, argv: Sequence[str], cwd: int | Path, env: Mapping[str, str], sink: Callable[[bytes], None]
-    ) -> _Group:
+    ) -> _Command:
         # A task of its own: the exec may take long on a slow disk, and once begun it is seen through, whatever
         # happens to us, so that no child is ever running without being listed.
         launch = asyncio.create_task(self._launch(list(argv), cwd, dict(env), sink))
@@ -170,121 +191,106 @@ class Processes:
             return await asyncio.shield(launch)
         except asyncio.CancelledError:
             with contextlib.suppress(ToolError):
-                group = await launch
-                await asyncio.shield(self._end(group))
-                group.followed.set()
+                command = await launch
+                await asyncio.shield(self._end(command))
+                command.followed.set()
             raise
 
     async def _launch(
         self, argv: list[str], cwd: int | Path, env: dict[str, str], sink: Callable[[bytes], None]
-    ) -> _Group:
+    ) -> _Command:
         loop = asyncio.get_running_loop()
+        mark = secrets.token_hex(16)
+        env[descendants.MARK] = mark
         process, pipe = await loop.run_in_executor(self._executor, _spawn, argv, cwd, env)
-        group = _Group(process, os.pidfd_open(process.pid), pipe, sink)
-        self._groups.append(group)
-        loop.add_reader(pipe, _read, group)
+        try:
+            family = Family.of(process.pid, mark, pipe)
+        except OSError as exc:  # No descriptor is left; what cannot be held must not run.
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+            os.close(pipe)
+            raise _not_started(argv[0], exc) from exc
+        command = _Command(process, argv, family, pipe, sink)
+        self._commands.append(command)
+        loop.add_reader(pipe, _read, command)
         if self._killing.is_set():  # It was starting when the order came.
-            self._kill(group)
-        return group
+            self.kill()
+        return command
 
     async def _wait(
-        self, group: _Group, timeout_seconds: float, cancel: asyncio.Event
+        self, command: _Command, timeout_seconds: float, cancel: asyncio.Event
     ) -> Literal["exited", "timed_out", "cancelled"]:
-        exited = asyncio.ensure_future(_ended(group.pidfd))
+        clock = asyncio.get_running_loop().time
+        deadline = clock() + timeout_seconds
+        exited = asyncio.ensure_future(_ended(command.family.pidfd))
         cancelled = asyncio.ensure_future(cancel.wait())
+        pause = FIRST_LOOK_SECONDS
         try:
-            await asyncio.wait({exited, cancelled}, timeout=timeout_seconds, return_when=asyncio.FIRST_COMPLETED)
-            if exited.done():
-                return "cancelled" if group.killed else "exited"
-            return "cancelled" if cancelled.done() else "timed_out"
+            while (left := deadline - clock()) > 0:
+                await asyncio.wait({exited, cancelled}, timeout=min(pause, left), return_when=asyncio.FIRST_COMPLETED)
+                if exited.done():
+                    return "cancelled" if command.killed else "exited"
+                if cancelled.done():
+                    return "cancelled"
+                self._look()
+                pause = min(2 * pause, LONGEST_LOOK_SECONDS)
+            return "timed_out"
         finally:
             exited.cancel()
             cancelled.cancel()
             await asyncio.gather(exited, cancelled, return_exceptions=True)
 
-    async def _end(self, group: _Group) -> Termination:
-        """TERM to the group, the grace period, then KILL; says which of them it took."""
-        if not self._killing.is_set():
-            self._signal(group, signal.SIGTERM)
-            if await self._all_ended(group, self._grace_seconds):
-                return "killed" if group.killed else "terminated"
-        self._signal(group, signal.SIGKILL)
-        return "killed" if await self._all_ended(group, KILL_SECONDS) else "uncertain"
+    async def _end(self, command: _Command) -> Termination:
+        """TERM, the grace period, then KILL; says which of them it took."""
+        if not self._killing.is_set() and await self._all_ended(command, signal.SIGTERM, self._grace_seconds):
+            return "killed" if command.killed else "terminated"
+        return "killed" if await self._all_ended(command, signal.SIGKILL, KILL_SECONDS) else "uncertain"
 
-    def _signal(self, group: _Group, number: int) -> None:
-        # As long as one member that we hold is not gone, the kernel cannot give the group's number to others.
-        if not group.reaped or any(not _has_ended(fd) for fd in group.members.values()):
-            with contextlib.suppress(ProcessLookupError, PermissionError):  # Set-user-id children are not ours.
-                os.killpg(group.id, number)
-
-    async def _all_ended(self, group: _Group, seconds: float) -> bool:
+    async def _all_ended(self, command: _Command, number: signal.Signals, seconds: float) -> bool:
+        """Send a signal to the command and all that came from it, those found later too, and wait for their end."""
+        family, told = command.family, set[int]()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
-                if not group.reaped:
-                    await _ended(group.pidfd)
-                while True:
-                    self._adopt(group)
-                    if not group.members:
-                        return True
-                    for fd in list(group.members.values()):
-                        await _ended(fd)
-        self._adopt(group)
-        return not group.members and (group.reaped or _has_ended(group.pidfd))
+                looks_left = 2  # The lists of the kernel may lack one: see descendants.below.
+                while looks_left:
+                    self._look()
+                    descendants.tell(family, number, told)
+                    looks_left = 2 if family.members else looks_left - 1
+                    # One at a time: whoever looks next closes the descriptors of all that have ended.
+                    for fd in (*([] if family.reaped else [family.pidfd]), *family.members.values()):
+                        if not has_ended(fd):
+                            await _ended(fd)
+                            break
+                return family.reaped or has_ended(family.pidfd)
+        return not family.living() and (family.reaped or has_ended(family.pidfd))
 
-    async def _settle(self, group: _Group) -> None:
+    async def _settle(self, command: _Command) -> None:
         """Wait for the last output: to the end of the pipe, or until children that keep it open are quiet."""
         clock = asyncio.get_running_loop().time
         deadline = clock() + LINGER_SECONDS
-        _read(group)  # What the command itself wrote before it ended is in the pipe by now.
+        _read(command)  # What the command itself wrote before it ended is in the pipe by now.
         with contextlib.suppress(TimeoutError):
-            while not group.eof.is_set() and (left := deadline - clock()) > 0:
-                group.activity.clear()
+            while not command.eof.is_set() and (left := deadline - clock()) > 0:
+                command.activity.clear()
                 async with asyncio.timeout(min(QUIET_SECONDS, left)):
-                    await group.activity.wait()
+                    await command.activity.wait()
 
     # --- bookkeeping ------------------------------------------------------------------------------------------
 
-    def _reap(self, group: _Group) -> int:
-        group.reaped = True
-        return group.process.wait()
+    def _look(self) -> None:
+        descendants.update([command.family for command in self._commands])
 
-    def _adopt(self, group: _Group, *, certain: bool = False) -> None:
-        """Bring `members` up to date: living processes of the group other than the command itself.
-
-        A newcomer counts as ours only when the group cannot have been another one's while we looked: the command
-        was not reaped, a known member still lives, or the caller is `certain`.
-        """
-        for pid, fd in list(group.members.items()):
-            if _has_ended(fd):
-                os.close(group.members.pop(pid))
-        if group.reaped and not _group_exists(group.id):
-            return
-        found: dict[int, int] = {}
-        for pid in _scan(group.id):
-            if pid != group.id and pid not in group.members:
-                with contextlib.suppress(ProcessLookupError):
-                    found[pid] = os.pidfd_open(pid)
-        if certain or not group.reaped or any(not _has_ended(fd) for fd in group.members.values()):
-            group.members |= found
-        else:
-            for fd in found.values():
-                os.close(fd)
-
-    def _drop_if_over(self, group: _Group) -> bool:
-        if group.reaped:
-            self._adopt(group)
-        over = group.reaped and not group.members and (group.eof.is_set() or not _group_exists(group.id))
+    def _drop_if_over(self, command: _Command) -> bool:
+        over = command.family.reaped and not command.family.members and command.eof.is_set()
         if over:
-            self._forget(group)
+            self._forget(command)
         return over
 
-    def _forget(self, group: _Group) -> None:
-        if group in self._groups:
-            self._groups.remove(group)
-            _close_pipe(group)
-            for fd in (group.pidfd, *group.members.values()):
-                os.close(fd)
-            group.members.clear()
+    def _forget(self, command: _Command) -> None:
+        if command in self._commands:
+            self._commands.remove(command)
+            _close_pipe(command)
+            command.family.close()
 
 
 # --- starting -------------------------------------------------------------------------------------------------
@@ -305,7 +311,10 @@ def _spawn(argv: list[str], cwd: int | Path, env: dict[str, str]) -> tuple[subpr
     executable = name if "/" in name else find_executable(name, env.get("PATH", ""))
     if not name or executable is None:
         raise ToolError(f"{name or 'the empty command'}: no such command in PATH", code="command_not_found")
-    reader, writer = os.pipe()
+    try:
+        reader, writer = os.pipe()
+    except OSError as exc:
+        raise _not_started(name, exc) from exc
     try:
         process = subprocess.Popen(
             [word.encode("utf-8", "surrogateescape") for word in argv],
@@ -339,40 +348,39 @@ def _not_started(name: str, exc: OSError | ValueError) -> ToolError:
 # --- watching -------------------------------------------------------------------------------------------------
 
 
+def _reap(command: _Command) -> int:
+    command.family.reaped = True
+    return command.process.wait()
+
+
 def _discard(chunk: bytes) -> None:
     """Output after the result was given: read so that the writer goes on, and not kept."""
 
 
-def _read(group: _Group) -> None:
-    if group.eof.is_set():
+def _read(command: _Command) -> None:
+    if command.eof.is_set():
         return
     try:
-        chunk = os.read(group.pipe, READ_BYTES)
+        chunk = os.read(command.pipe, READ_BYTES)
     except BlockingIOError:
         return
-    group.activity.set()
+    command.activity.set()
     if chunk:
-        group.sink(chunk)
+        command.sink(chunk)
     else:
-        _close_pipe(group)
+        _close_pipe(command)
 
 
-def _close_pipe(group: _Group) -> None:
-    if not group.eof.is_set():
-        group.eof.set()
-        asyncio.get_running_loop().remove_reader(group.pipe)
-        os.close(group.pipe)
-
-
-def _has_ended(pidfd: int) -> bool:
-    poll = select.poll()
-    poll.register(pidfd, select.POLLIN)
-    return bool(poll.poll(0))
+def _close_pipe(command: _Command) -> None:
+    if not command.eof.is_set():
+        command.eof.set()
+        asyncio.get_running_loop().remove_reader(command.pipe)
+        os.close(command.pipe)
 
 
 async def _ended(pidfd: int) -> None:
     """Wait for the end of a process: its pidfd becomes readable, also before anyone has reaped it."""
-    if _has_ended(pidfd):
+    if has_ended(pidfd):
         return
     loop = asyncio.get_running_loop()
     ended = asyncio.Event()
@@ -383,28 +391,3 @@ async def _ended(pidfd: int) -> None:
     finally:
         loop.remove_reader(watched)
         os.close(watched)
-
-
-def _group_exists(group_id: int) -> bool:
-    try:
-        os.killpg(group_id, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True
-
-
-def _scan(group_id: int) -> list[int]:
-    """Living processes of a group in the session we made for it (proc(5): state, ppid, pgrp, session)."""
-    found = []
-    for entry in Path("/proc").iterdir():
-        if not entry.name.isdigit():
-            continue
-        try:
-            fields = (entry / "stat").read_bytes().rpartition(b")")[2].split()
-        except OSError:
-            continue
-        if int(fields[2]) == group_id == int(fields[3]) and fields[0] not in (b"Z", b"X"):
-            found.append(int(entry.name))
-    return found

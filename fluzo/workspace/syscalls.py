@@ -1,4 +1,4 @@
-"""Two Linux calls Python does not have: openat2(2) and renameat2(2), by ctypes. They raise OSError like `os` does.
+"""Linux calls Python does not have: openat2(2), renameat2(2), prctl(2), by ctypes. They raise OSError like `os` does.
 
 Constants and structures are those of the man pages and of linux/openat2.h; openat2 has the number 437 everywhere.
 """
@@ -16,6 +16,7 @@ _SYS_OPENAT2 = 437
 _SYS_RENAMEAT2 = {"x86_64": 316, "aarch64": 276, "riscv64": 276, "ppc64le": 357, "s390x": 347}.get(platform.machine())
 _RENAME_NOREPLACE = 1
 _RENAME_EXCHANGE = 2
+_PR_SET_CHILD_SUBREAPER = 36
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -69,5 +70,12 @@ def _renameat2(source_fd: int, source: bytes, target_fd: int, target: bytes, fla
         ctypes.c_uint(flags),
     )
     if result < 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))
+
+
+def become_subreaper() -> None:
+    """From now on whoever below this process loses its parent becomes a child of this one, not of init."""
+    if _libc.prctl(ctypes.c_int(_PR_SET_CHILD_SUBREAPER), ctypes.c_ulong(1), *(ctypes.c_ulong(0),) * 3):
         number = ctypes.get_errno()
         raise OSError(number, os.strerror(number))

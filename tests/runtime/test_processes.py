@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import resource
 import shutil
 import signal
 import subprocess
@@ -16,7 +15,9 @@ from support.workspaces import execute, is_alive, make_repository, shell, with_b
 from fluzo.core.contracts import ProcessRequest
 from fluzo.core.errors import ToolError, WorkspaceError
 from fluzo.core.records import ProcessResult
+from fluzo.workspace.environment import DEFAULT_PATH
 from fluzo.workspace.local import LocalBackend
+from fluzo.workspace.processes import Processes
 
 
 @pytest.fixture
@@ -264,15 +265,26 @@ def test_stop_ends_what_runs_and_reports_nothing_left(root: Path) -> None:
     assert zombies() == []
 
 
+async def begin(processes: Processes, root: Path, *argv: str) -> "asyncio.Task[ProcessResult]":
+    """A command that is being started: its launch was handed to a thread, or is about to be."""
+    running = asyncio.create_task(
+        processes.run(
+            argv, cwd=root, env={"PATH": DEFAULT_PATH}, timeout_seconds=60, capture_bytes=100, cancel=asyncio.Event()
+        )
+    )
+    await asyncio.sleep(0)
+    return running
+
+
 def test_stop_ends_a_command_that_is_only_just_starting(root: Path) -> None:
-    async def work(backend: LocalBackend, _: asyncio.Event) -> tuple[ProcessResult, ProcessResult]:
-        running = asyncio.create_task(backend.execute(ProcessRequest(("sleep", "300"))))
-        await asyncio.sleep(0)
-        assert await backend.stop() == []
-        return await running, await backend.execute(ProcessRequest(("touch", "never")))
+    async def work() -> tuple[ProcessResult, ProcessResult]:
+        processes = Processes(0.3)
+        running = await begin(processes, root, "sleep", "300")
+        assert await processes.stop() == []
+        return await running, await (await begin(processes, root, "touch", "never"))
 
     for _ in range(10):
-        first, second = with_backend(root, work)
+        first, second = asyncio.run(work())
         assert first.signal == signal.SIGTERM
         assert second.cancelled
     assert not (root / "never").exists()
@@ -318,14 +330,16 @@ def test_kill_shortens_a_cancellation_that_is_waiting_for_the_grace_period(root:
 
 
 def test_kill_ends_a_command_that_is_only_just_starting(root: Path) -> None:
-    async def work(backend: LocalBackend, _: asyncio.Event) -> ProcessResult:
-        running = asyncio.create_task(backend.execute(ProcessRequest(("sleep", "300"))))
-        await asyncio.sleep(0)
-        backend.kill()
-        return await running
+    async def work() -> ProcessResult:
+        processes = Processes(3600)
+        running = await begin(processes, root, "sleep", "300")
+        processes.kill()
+        result = await running
+        assert await processes.stop() == []
+        return result
 
     for _ in range(10):
-        result = with_backend(root, work, grace_seconds=3600)
+        result = asyncio.run(work())
         assert (result.cancelled, result.termination, result.signal) == (True, "killed", signal.SIGKILL)
 
 
@@ -361,28 +375,48 @@ def test_processes_run_on_a_loop_of_another_thread(root: Path) -> None:
 # --- S05: floods ----------------------------------------------------------------------------------------------
 
 
+FLOOD = """
+import asyncio, sys
+from pathlib import Path
+from support.workspaces import with_backend
+from fluzo.core.contracts import ProcessRequest
+
+def peak():
+    status = Path("/proc/self/status").read_text()
+    return int(status.split("VmHWM:")[1].split()[0])
+
+async def work(backend, _):
+    ticks = 0
+    request = ProcessRequest(("bash", "-c", sys.argv[2]), timeout_seconds=1.5, capture_bytes=1000)
+    running = asyncio.create_task(backend.execute(request))
+    while not running.done():
+        ticks += 1
+        await asyncio.sleep(0)
+    return await running, ticks
+
+before = peak()
+result, ticks = with_backend(Path(sys.argv[1]), work)
+grown = peak() - before
+omitted = b"%d bytes omitted" % (result.output_bytes - 1000) in result.output
+print(grown, ticks, result.output_bytes, len(result.output), omitted, result.timed_out or result.exit_status)
+"""
+
+
 @pytest.mark.parametrize("script", ["yes", "yes | tr -d '\\n'", "head -c 500000000 /dev/zero"])
 def test_a_flood_is_drained_in_bounded_memory(root: Path, script: str) -> None:
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    ticks = 0
-
-    async def work(backend: LocalBackend, _: asyncio.Event) -> ProcessResult:
-        nonlocal ticks
-        request = ProcessRequest(("bash", "-c", script), timeout_seconds=1.5, capture_bytes=1000)
-        running = asyncio.create_task(backend.execute(request))
-        while not running.done():
-            ticks += 1
-            await asyncio.sleep(0)
-        return await running
-
-    result = with_backend(root, work)
-    assert result.truncated
-    assert result.output_bytes > 1_000_000
-    assert len(result.output) < 1100
-    assert b"%d bytes omitted" % (result.output_bytes - 1000) in result.output
-    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 50_000  # KiB
-    assert ticks > 100, "the loop was starved"
-    assert result.timed_out == (not script.startswith("head"))
+    # A process of its own: its peak is that of this one command.
+    env = {**os.environ, "PYTHONPATH": str(Path(__file__).parent.parent)}
+    answer = subprocess.run(
+        [sys.executable, "-c", FLOOD, str(root), script], capture_output=True, text=True, check=False, env=env
+    )
+    assert answer.stderr == ""
+    grown_kib, ticks, total, kept, omitted, ending = answer.stdout.split()
+    assert int(grown_kib) < 50_000_000 / 1024
+    assert int(ticks) > 100, "the loop was starved"
+    assert int(total) > 1_000_000
+    assert int(kept) < 1100
+    assert omitted == "True"
+    assert ending == "True" or (ending, total, script[:4]) == ("0", "500000000", "head")
 
 
 def test_head_and_tail_of_a_long_output_are_kept(root: Path) -> None:
