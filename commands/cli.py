@@ -27,7 +27,7 @@ from .options import GlobalOptions
 COMMANDS = {
     "run": "Give the agent a task and see it through, without the full screen.",
     "init": "Set up this workspace: endpoint, model, size, checks.",
-    "tasks": "List tasks, and show one in full.",
+    "tasks": "List tasks, show one in full, cancel or kill one.",
     "sessions": "List conversations, and open one to read it.",
     "replay": "Show again what happened in a task. Nothing runs.",
     "history": "List what is stored for this workspace.",

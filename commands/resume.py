@@ -17,7 +17,7 @@ from fluzo.core.port import Port, ResumePlan, ResumeTask, SessionDetail
 from fluzo.core.redact import printable
 
 from .asking import END_OF_INPUT, Terminal, asking_terminal
-from .opening import open_to_act
+from .opening import WaitOption, open_to_act
 from .options import global_options
 from .output import OutputOption, check_form
 from .run import parse_command, perform
@@ -54,13 +54,14 @@ def resume(  # noqa: PLR0913 - one parameter per option of the command line.
         bool, typer.Option("--yolo", help="Ask for no permission; denials and limits stay. No sandbox.")
     ] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Go on from the differences that are shown.")] = False,
+    wait: WaitOption = 0.0,
     output: OutputOption = "text",
 ) -> int:
     """Go on with the blocked task of a session, after showing what has changed and what is unknown."""
     form = check_form(output, streams=True)
     limits = dict(parse_limit(item) for item in extend or ())
     commands = tuple(parse_command(item, "--allow") for item in allow or ())
-    with open_to_act(ctx) as host, asking_terminal() as terminal:
+    with open_to_act(ctx, wait) as host, asking_terminal() as terminal:
         plan = host.port.query(ResumePlan(_task_id(host.port, session, task))).result().data
         View(sys.stderr).plain(plan_lines(plan))
         if not yes:

@@ -1,4 +1,4 @@
-"""`fluzo tasks`: what was asked for in this workspace and how it ended. It only reads."""
+"""`fluzo tasks`: what was asked for in this workspace and how it ended; `cancel` and `kill` end one."""
 
 import sys
 from collections.abc import Iterator, Mapping
@@ -14,6 +14,7 @@ from fluzo.core.redact import printable
 from .opening import open_to_look
 from .output import LimitOption, PlainOutputOption, check_form, emit_json, emit_lines, has_unicode, table, text_of
 from .presenter import Line, check_line, result_line, summary_lines
+from .stopping import CANCEL_EPILOG, KILL_EPILOG, TaskArgument, cancel, kill, live_detail
 
 _TITLE_CHARACTERS = 72
 
@@ -21,10 +22,11 @@ _EPILOG = """\b
 Examples:
   fluzo tasks list
   fluzo tasks show last
+  fluzo tasks cancel t_8f2c
 """
 
 app = typer.Typer(
-    help="List tasks and show one in full. Nothing runs.",
+    help="List tasks, show one in full, cancel or kill one.",
     epilog=_EPILOG,
     add_completion=False,
     rich_markup_mode=None,
@@ -60,18 +62,22 @@ def list_tasks(
 @app.command("show", epilog="\b\nExample:\n  fluzo tasks show t_8f2c --output json\n")
 def show_task(
     ctx: typer.Context,
-    task: Annotated[str, typer.Argument(metavar="TASK", help="A task id, the beginning of one, or last.")],
+    task: TaskArgument,
     *,
     output: PlainOutputOption = "text",
 ) -> None:
     """Show one task: request, operations, checks, changes, result."""
     form = check_form(output)
     with open_to_look(ctx) as host:
-        detail = host.port.query(TaskDetail(task)).result().data
+        detail = live_detail(host, task)
     if form == "json":
         emit_json({"schema_version": 1, "type": "task", **detail})
     else:
         emit_lines(detail_lines(detail))
+
+
+app.command("cancel", epilog=CANCEL_EPILOG)(cancel)
+app.command("kill", epilog=KILL_EPILOG)(kill)
 
 
 def _row(task: Mapping[str, Any]) -> list[str]:
@@ -91,6 +97,7 @@ def detail_lines(detail: Mapping[str, Any]) -> Iterator[str]:
     yield from _block("request", str(task["text"]))
     unicode = has_unicode(sys.stdout)
     yield from _operations(detail.get("operations") or (), unicode)
+    yield from _processes(detail.get("processes") or ())
     yield from _pending(detail.get("pending") or ())
     result: Mapping[str, Any] = task.get("result") or {}
     checks = (result.get("verification") or {}).get("commands") or ()
@@ -125,6 +132,11 @@ def _operation_line(item: Mapping[str, Any]) -> Line:
     if item["state"] != "known_result":
         return replace(line, tone="bad", outcome=f"{item['state']}  [{code}]" if code else str(item["state"]))
     return replace(line, outcome=f"{line.outcome or 'done'}   by {item['authorized_by']}")
+
+
+def _processes(processes: Any) -> Iterator[str]:
+    for item in processes:
+        yield f"  runs now, process {item['pid']}: {printable(str(item['command']), keep_newlines=False)}"
 
 
 def _pending(pending: Any) -> Iterator[str]:

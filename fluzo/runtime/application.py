@@ -16,6 +16,7 @@ from fluzo.runtime.feed import Feed, QueueSubscription
 from fluzo.runtime.queries import Queries
 
 if TYPE_CHECKING:
+    from fluzo.runtime.keeper import Keeper
     from fluzo.runtime.tasks import Tasks
 
 T = TypeVar("T")
@@ -32,7 +33,7 @@ class Application:
         storage: Storage,
         feed: Feed,
         queries: Queries,
-        tasks: "Tasks | None",
+        tasks: "Tasks | Keeper | None",
     ) -> None:
         self._loop = loop
         self._storage = storage

@@ -31,7 +31,7 @@ class Queries:
     """`live` says whether some process owns the workspace; `pending` gives a task's open questions.
 
     `failure` is why the end of the last attempt could not be stored, where that happened; `plan` compares a task with
-    the workspace, where there is a runtime that could go on with it.
+    the workspace, where there is a runtime that could go on with it; `processes` are the commands that a task runs.
     """
 
     def __init__(
@@ -41,12 +41,14 @@ class Queries:
         pending: Callable[[str], Sequence[Pending]],
         failure: Callable[[], FluzoError | None] = lambda: None,
         plan: Callable[[str], Awaitable[Mapping[str, Any]]] | None = None,
+        processes: Callable[[str], Sequence[tuple[int, str]]] = lambda _task_id: (),
     ) -> None:
         self._storage = storage
         self._live = live
         self._pending = pending
         self._failure = failure
         self._plan = plan
+        self._processes = processes
 
     async def answer(self, query: Query) -> Snapshot:
         """The read model of one query. Raises UsageError `not_found` for an unknown or ambiguous id."""
@@ -84,6 +86,8 @@ class Queries:
         return {"tasks": [views.task_row(task, live=live) for task in tasks]}
 
     async def _task_detail(self, query: TaskDetail) -> Mapping[str, Any]:
+        # Asked first: whoever is gone by now writes nothing more, so that what is read next is the last word.
+        live = self._live()
         task = await self._find_task(query.task_id)
         failure = self._failure()
         detail = views.task_detail(
@@ -92,9 +96,10 @@ class Queries:
             await self._storage.operations(task.id),
             await self._storage.grants(task.id),
             self._pending(task.id),
-            live=self._live(),
+            live=live,
         )
-        return {**detail, "failure": failure.to_json() if failure else None}
+        processes = [{"pid": pid, "command": command} for pid, command in self._processes(task.id)]
+        return {**detail, "failure": failure.to_json() if failure else None, "processes": processes}
 
     async def _session_detail(self, query: SessionDetail) -> Mapping[str, Any]:
         session = await self._find_session(query.session_id)

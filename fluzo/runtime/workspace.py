@@ -89,6 +89,10 @@ class TaskWorkspace:
         """End every owned process within the grace period; what comes back are pids that could not be ended."""
         return await self.backend.stop()
 
+    def running(self) -> Sequence[tuple[int, Sequence[str]]]:
+        """Process ids and arguments of the commands that were started and have not ended."""
+        return self.backend.running()
+
     def kill(self) -> None:
         """Kill every owned process now, and give none any more time."""
         self.backend.kill()

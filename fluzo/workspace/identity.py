@@ -9,7 +9,9 @@ import fcntl
 import hashlib
 import json
 import os
+import secrets
 import stat
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -83,11 +85,30 @@ def _unusable(message: str, hint: str) -> WorkspaceError:
 # --- ownership ------------------------------------------------------------------------------------------------
 
 
-class Ownership:
-    """The lock of one workspace, held by an open descriptor until `release` or the end of this process."""
+LOOKERS_TRIES = 200
+"""How often a lock is tried that somebody only looks at, ..."""
+LOOKERS_SECONDS = 0.005
+"""... and the pause between. Looking takes microseconds; this is for a looker that was stopped half-way."""
 
-    def __init__(self, fd: int) -> None:
+
+class Ownership:
+    """The lock of one workspace, held by an open descriptor until `release` or the end of this process.
+
+    `control` is where this owner's control socket belongs, `instance` what tells this owner from any other.
+    """
+
+    def __init__(self, fd: int, control: Path, record: Mapping[str, str]) -> None:
         self._fd = fd
+        self._record = dict(record)
+        self.control = control
+        self.instance = self._record["instance"]
+        os.ftruncate(fd, 0)
+        self._write()
+
+    def describe(self, task_id: str) -> None:
+        """Say in the record which task runs; empty when none does."""
+        self._record["task_id"] = task_id
+        self._write()
 
     def release(self) -> None:
         """Give the workspace up; a second call does nothing. Call it only when no owned process can write."""
@@ -95,6 +116,11 @@ class Ownership:
             fd, self._fd = self._fd, -1
             os.ftruncate(fd, 0)
             os.close(fd)
+
+    def _write(self) -> None:
+        # One write, never shorter than what was there: a reader must not see half of one record and half of another.
+        data = json.dumps(self._record).encode("ascii")
+        os.pwrite(self._fd, data.ljust(os.fstat(self._fd).st_size), 0)
 
 
 def acquire(root: Root, owner: Mapping[str, str], environ: Mapping[str, str] = os.environ) -> Ownership:
@@ -110,22 +136,24 @@ def acquire(root: Root, owner: Mapping[str, str], environ: Mapping[str, str] = o
         raise _no_lock(exc) from exc
     if fd is None:
         raise _owned(root, path)
+    control = control_path(root, environ)
     record = {
         **owner,
         "pid": str(os.getpid()),
         "started": _start_time(os.getpid()),
         "since": datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z"),
         "workspace": str(root.path),
+        "instance": secrets.token_hex(16),
+        "control": str(control),
     }
-    os.ftruncate(fd, 0)
-    os.pwrite(fd, json.dumps(record).encode("ascii"), 0)
-    return Ownership(fd)
+    return Ownership(fd, control, record)
 
 
 def is_owned(root: Root, environ: Mapping[str, str] = os.environ) -> bool:
     """Whether some process, this one included, owns the workspace right now. Creates nothing that stays locked."""
     try:
-        fd = _lock(_lock_path(root, environ))
+        # A shared lock, so that who wants to become the owner can tell a look from an owner.
+        fd = _try_lock(_lock_path(root, environ), fcntl.LOCK_SH)
     except OSError as exc:
         raise _no_lock(exc) from exc
     if fd is None:
@@ -134,10 +162,25 @@ def is_owned(root: Root, environ: Mapping[str, str] = os.environ) -> bool:
     return False
 
 
+def owner(root: Root, environ: Mapping[str, str] = os.environ) -> Mapping[str, str] | None:
+    """What the owner wrote about itself; None when nobody owns the workspace, empty while it is being written.
+
+    It is a claim, to be verified with who answers at its control socket. Raises WorkspaceError as `is_owned` does.
+    """
+    return _record(_lock_path(root, environ)) if is_owned(root, environ) else None
+
+
+def control_path(root: Root, environ: Mapping[str, str] = os.environ) -> Path:
+    """Where the owner's control socket is: beside the lock, in a directory of this user alone."""
+    return _private_directory(environ) / (_name(root)[:24] + ".sock")
+
+
 def _lock_path(root: Root, environ: Mapping[str, str]) -> Path:
-    return _private_directory(environ) / (
-        hashlib.sha256(root.identity.encode("utf-8", "surrogateescape")).hexdigest() + ".lock"
-    )
+    return _private_directory(environ) / (_name(root) + ".lock")
+
+
+def _name(root: Root) -> str:
+    return hashlib.sha256(os.fsencode(root.identity)).hexdigest()
 
 
 def _no_lock(exc: OSError) -> WorkspaceError:
@@ -148,11 +191,25 @@ def _no_lock(exc: OSError) -> WorkspaceError:
 
 
 def _lock(path: Path) -> int | None:
+    """The exclusive lock, or None when another process has it. Somebody who only looks is waited for."""
+    for _ in range(LOOKERS_TRIES):
+        fd = _try_lock(path, fcntl.LOCK_EX)
+        if fd is not None:
+            return fd
+        looking = _try_lock(path, fcntl.LOCK_SH)
+        if looking is None:
+            return None
+        os.close(looking)
+        time.sleep(LOOKERS_SECONDS)
+    return None
+
+
+def _try_lock(path: Path, kind: int) -> int | None:
     while True:
         # O_NOFOLLOW: a link planted in a shared fallback directory must not make us truncate its target.
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(fd, kind | fcntl.LOCK_NB)
         except BlockingIOError:
             os.close(fd)
             return None
@@ -166,20 +223,23 @@ def _lock(path: Path) -> int | None:
         os.close(fd)
 
 
-def _owned(root: Root, path: Path) -> WorkspaceError:
+def _record(path: Path) -> Mapping[str, str]:
     try:
         record = json.loads(path.read_bytes())
     except (OSError, ValueError):
-        record = {}  # The owner is between taking the lock and writing its record, or is giving it up.
-    if not isinstance(record, dict):
-        record = {}
-    task = str(record.get("task_id", ""))
-    pid, since = (str(record.get(key, "unknown")) for key in ("pid", "since"))
+        return {}  # The owner is between taking the lock and writing its record, or is giving it up.
+    return {str(key): str(value) for key, value in record.items()} if isinstance(record, dict) else {}
+
+
+def _owned(root: Root, path: Path) -> WorkspaceError:
+    record = _record(path)
+    task = record.get("task_id", "")
+    pid, since = (record.get(key, "unknown") for key in ("pid", "since"))
     who = f"by task {task} (process {pid}" if task else f"by another Fluzo (process {pid}"
     return WorkspaceError(
         f"{root.path} is already being worked on {who}, since {since}).",
         code="workspace_owned",
-        hint=f"Wait for it to end, or run: fluzo tasks {f'cancel {task}' if task else 'list'}",
+        hint=f"Wait for it to end (--wait SECONDS), or run: fluzo tasks {f'cancel {task}' if task else 'list'}",
         detail={"owner": record},
     )
 

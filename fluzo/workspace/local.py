@@ -109,6 +109,10 @@ class LocalBackend:
         """End every process of this task within the grace period; returns the pids that could not be ended."""
         return await self._processes.stop()
 
+    def running(self) -> list[tuple[int, list[str]]]:
+        """Process ids of this task that have not ended, each with its command's arguments."""
+        return self._processes.running()
+
     def kill(self) -> None:
         """Kill every process of this task now, without any grace. Call it on the loop; `stop` still has to follow."""
         self._processes.kill()

@@ -17,9 +17,11 @@ HOST = ("fluzo.host", "fluzo.setup_services", "fluzo.core")
 MAY_IMPORT = {
     "fluzo": (),
     "fluzo.__main__": ("fluzo.core", "fluzo.commands.cli"),
-    "fluzo.host": ("fluzo.host", *RUNTIME),
+    "fluzo.host": ("fluzo.host", "fluzo.control", "fluzo.control_client", "fluzo.ownership", *RUNTIME),
+    "fluzo.ownership": ("fluzo.core", "fluzo.workspace", "fluzo.control_client"),  # The host's part about owning.
     "fluzo.setup_services": RUNTIME,  # The host's part before there is a workspace to open: init and its questions.
     "fluzo.control": ("fluzo.core",),
+    "fluzo.control_client": ("fluzo.core", "fluzo.control"),
     "fluzo.core": ("fluzo.core",),
     "fluzo.runtime": RUNTIME,
     "fluzo.commands": HOST,
