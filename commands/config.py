@@ -267,9 +267,10 @@ def covers(settings: Settings) -> Mapping[str, list[str]]:
     if settings.policy.grants:
         found["grants"] = [f"{render(grant.argv or grant.script)} in {grant.cwd}" for grant in settings.policy.grants]
     shell = settings.tools.shell
-    if shell.env or shell.inherit_env:
+    if shell.env or shell.inherit_env or shell.credentials:
         found["environment"] = [f"{key} = {render(value)}" for key, value in shell.env.items()]
         found["environment"] += [f"{name} from your environment" for name in shell.inherit_env]
+        found["environment"] += [f"{name} from the credential {ref}" for name, ref in shell.credentials.items()]
     if settings.telemetry.export_enabled:
         content = "with prompts and replies" if settings.telemetry.capture_content else "without content"
         found["export"] = [f"{settings.telemetry.otlp_endpoint}, {content}"]

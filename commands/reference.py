@@ -50,6 +50,16 @@ endpoint = "https://models.example.org/v1"
 value = "the key"
 ```
 
+Commands get no secret unless you name one: `credentials = { DEPLOY_TOKEN = "deploy" }` in `[tools.shell]` gives every
+command the variable `DEPLOY_TOKEN` with the value of an entry that is marked for tools. It is read when a command
+starts, never stored, and masked in what the command prints. An entry is either a model's or the tools', never both:
+
+```toml
+[credentials.deploy]
+tool = true
+value = "the token"
+```
+
 Plain `http` to another machine is refused unless the model says `allow_insecure_http = true`.
 
 ## Consent

@@ -520,7 +520,7 @@ def _secrets(settings: "Settings") -> list[str]:
 
     A reference that does not resolve hides nothing here; its request fails when it is dispatched.
     """
-    from fluzo.core.settings import ChatModel
+    from fluzo.core.settings import ChatModel, is_secret_name
     from fluzo.storage import consent
 
     found = []
@@ -528,10 +528,11 @@ def _secrets(settings: "Settings") -> list[str]:
         if isinstance(entry, ChatModel):
             with contextlib.suppress(ConfigError, StorageError):
                 found.append(_authorize(name, entry)() or "")
-    for ref in settings.tools.shell.credentials.values():
+    shell = settings.tools.shell
+    for ref in shell.credentials.values():
         with contextlib.suppress(ConfigError, StorageError):
             found.append(consent.tool_credential(ref))
-    return found
+    return [*found, *(os.environ.get(name, "") for name in shell.inherit_env if is_secret_name(name))]
 
 
 def _assignment(text: str) -> tuple[str, str]:

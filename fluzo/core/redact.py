@@ -46,6 +46,23 @@ def make_redactor(secrets: Iterable[str] = ()) -> Redactor:
     return redact
 
 
+class GrowingRedactor:
+    """A redactor that learns further values while it is in use, each before any text can hold it."""
+
+    def __init__(self, secrets: Iterable[str] = ()) -> None:
+        self._values = frozenset(secrets)
+        self._redact = make_redactor(self._values)
+
+    def learn(self, secrets: Iterable[str]) -> None:
+        """Mask these values too, from now on and for good; usable from any thread."""
+        values = self._values.union(secrets)
+        if values != self._values:
+            self._values, self._redact = values, make_redactor(values)
+
+    def __call__(self, text: str) -> str:
+        return self._redact(text)
+
+
 def redact_value(value: object, redact: Redactor) -> object:
     """The same JSON-like value with every string in it redacted, keys included."""
     if isinstance(value, str):

@@ -49,6 +49,8 @@ from fluzo.core.settings_registry import (
     values_of,
 )
 from fluzo.core.settings_rules import (
+    CREDENTIAL_MARK,
+    INHERITED_MARK,
     SECRET_HELP,
     Problem,
     context_reserve,
@@ -84,8 +86,10 @@ __all__ = [
     "entry_name",
     "flatten",
     "get_value",
+    "injected_environment",
     "is_loopback",
     "is_reserved_variable",
+    "is_secret_name",
     "json_schema",
     "looks_secret",
     "main_model",
@@ -199,11 +203,24 @@ def consent_fingerprints(settings: Settings, workspace_identity: str) -> dict[st
         subjects["verification"] = settings.verification.commands
     if settings.policy.grants:
         subjects["grants"] = plain(settings.policy.grants)
-    if shell.env or shell.inherit_env:
-        subjects["environment"] = [sorted(shell.env.items()), sorted(shell.inherit_env)]
+    if shell.env or shell.inherit_env or shell.credentials:
+        references = sorted(shell.credentials.items())
+        subjects["environment"] = [sorted(shell.env.items()), sorted(shell.inherit_env), references]
     if telemetry.export_enabled:
         subjects["export"] = [telemetry.otlp_endpoint, telemetry.capture_content]
     return {name: _digest([workspace_identity, name, subject]) for name, subject in subjects.items()}
+
+
+def injected_environment(settings: Settings) -> tuple[tuple[str, str], ...]:
+    """What commands are given beyond the baseline, as operations name it: values, and marks in place of the rest.
+
+    A credential is there as its reference, an inherited variable as its name; both become values when a process
+    starts. A mark is never mistaken for a value: the rules refuse values that look like one. Pure.
+    """
+    shell = settings.tools.shell
+    inherited = {name: f"{INHERITED_MARK}{name}" for name in shell.inherit_env}
+    credentials = {name: f"{CREDENTIAL_MARK}{reference}" for name, reference in shell.credentials.items()}
+    return tuple(sorted({**inherited, **shell.env, **credentials}.items()))
 
 
 def _digest(value: object) -> str:

@@ -36,7 +36,7 @@ def _table(node: Node, name: str) -> Iterator[str]:
         path = f"{name}.{field}" if name else field
         if isinstance(value, Node):
             children.append((path, value))
-        elif isinstance(value, Mapping) and field != "env":
+        elif isinstance(value, Mapping) and field not in ("env", "credentials"):
             children += [(f"{path}.{entry}", child) for entry, child in value.items()]
         elif field == "grants":
             children += [(f"[{path}]", grant) for grant in value]

@@ -39,6 +39,9 @@ ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _CREDENTIAL_REF = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 _CURRENCY = re.compile(r"[A-Z]{3}")  # ISO 4217
 
+CREDENTIAL_MARK = "credential:"
+INHERITED_MARK = "inherited:"
+
 _SECRET_NAME = re.compile(
     r"(?:^|[_-])(?:(?:api|access|secret|private|auth)[_-]?key|token|secret|passw(?:or)?d|passphrase|credentials?|bearer|authorization)$",
     re.IGNORECASE,
@@ -318,7 +321,11 @@ def _money(settings: Settings) -> Iterator[Problem]:
 def _environment(settings: Settings) -> Iterator[Problem]:
     shell, at = settings.tools.shell, ("tools", "shell")
     keys = {entry.api_key_env for entry in settings.models.values()}
-    for field, names in (("inherit_env", shell.inherit_env), ("env", tuple(shell.env))):
+    for field, names in (
+        ("inherit_env", shell.inherit_env),
+        ("env", tuple(shell.env)),
+        ("credentials", tuple(shell.credentials)),
+    ):
         for name in names:
             path = (*at, field)
             shown = show_key((name,))
@@ -339,6 +346,24 @@ def _environment(settings: Settings) -> Iterator[Problem]:
             yield Problem((*at, "env", name), "tools.shell.env: PATH may hold absolute folders only")
         elif "\0" in value:
             yield Problem((*at, "env", name), f"tools.shell.env: {show_key((name,))} contains a NUL character")
+        elif value.startswith((CREDENTIAL_MARK, INHERITED_MARK)):
+            yield Problem(
+                (*at, "env", name),
+                f"tools.shell.env: {show_key((name,))} is written like a reference; references belong in "
+                "tools.shell.credentials and names to inherit in tools.shell.inherit_env",
+            )
+    yield from _credentials(settings)
+
+
+def _credentials(settings: Settings) -> Iterator[Problem]:
+    shell = settings.tools.shell
+    for name, reference in shell.credentials.items():
+        path = ("tools", "shell", "credentials", name)
+        if not _CREDENTIAL_REF.fullmatch(reference):
+            yield Problem(path, f"{show_key(path)} must be the name of an entry in auth.toml, never the secret itself")
+        for field, others in (("env", tuple(shell.env)), ("inherit_env", shell.inherit_env)):
+            if name in others:
+                yield Problem(path, f"{show_key(path)} is in tools.shell.{field} too; a variable has one source")
 
 
 def is_reserved_variable(name: str) -> bool:

@@ -66,10 +66,13 @@ class TaskWorkspace:
         env: Mapping[str, str],
         grace_seconds: float,
         cancel: asyncio.Event,
+        resolve: Callable[[Mapping[str, str]], Mapping[str, str]] = dict,
     ) -> "TaskWorkspace":
         """Capture the baseline. Raises WorkspaceError when the tree cannot be confined or Git cannot look."""
         backend = await asyncio.to_thread(
-            lambda: LocalBackend(root, protected=protected, env=env, grace_seconds=grace_seconds, cancel=cancel)
+            lambda: LocalBackend(
+                root, protected=protected, env=env, grace_seconds=grace_seconds, cancel=cancel, resolve=resolve
+            )
         )
         try:
             baseline = await asyncio.to_thread(baselines.capture, backend.repository, backend.jail)

@@ -5,7 +5,7 @@ are written only by an act of the user. A record names a workspace and a fingerp
 so a copied or edited `.fluzo` brings no consent with it (PRD 22.2 and 26). Records hold digests, never values.
 
     ${XDG_CONFIG_HOME:-~/.config}/fluzo/consent.json   {"schema_version": 1, "workspaces": {identity: {name: record}}}
-    ${XDG_CONFIG_HOME:-~/.config}/fluzo/auth.toml      [credentials.REF] with endpoint and value
+    ${XDG_CONFIG_HOME:-~/.config}/fluzo/auth.toml      [credentials.REF] with value, and endpoint or tool = true
 """
 
 import contextlib
@@ -23,6 +23,7 @@ from typing import Any, cast
 from urllib.parse import urlsplit
 
 from fluzo.core.errors import ConfigError, StorageError
+from fluzo.core.redact import MIN_SECRET_LENGTH
 
 SCHEMA_VERSION = 1
 _MAX_BYTES = 16 << 20
@@ -77,9 +78,37 @@ def credential(ref: str, endpoint: str) -> str:
     Raises ConfigError when there is none, when it belongs to another endpoint, or when others can read the file.
     The value is never part of a message.
     """
-    path = folder() / "auth.toml"
     hint = f'Write it there:\n[credentials.{ref}]\nendpoint = "{endpoint}"\nvalue = "..."'
+    path, entry = _entry(ref, hint)
+    own = entry.get("endpoint")
+    if "tool" in entry or not isinstance(own, str) or _origin(own) != _origin(endpoint):
+        raise ConfigError(f"The credential {ref} in {path} is for another endpoint and was not used.", hint=hint)
+    return _value(path, ref, entry, hint)
+
+
+def tool_credential(ref: str) -> str:
+    """The secret that the user stored as `ref` for the commands that tools start.
+
+    Raises ConfigError when there is none, when it is an endpoint's, when it is too short to be found and masked in
+    what a command prints, or when others can read the file. The value is never part of a message.
+    """
+    hint = f'Write it there:\n[credentials.{ref}]\ntool = true\nvalue = "..."'
+    path, entry = _entry(ref, hint)
+    if entry.get("tool") is not True or "endpoint" in entry:
+        raise ConfigError(f"The credential {ref} in {path} is not for tools; no command was given it.", hint=hint)
+    value = _value(path, ref, entry, hint)
+    if len(value) < MIN_SECRET_LENGTH:
+        raise ConfigError(
+            f"The credential {ref} in {path} is shorter than {MIN_SECRET_LENGTH} characters and could not be masked "
+            "in output; no command was given it.",
+            hint="Use a longer secret.",
+        )
+    return value
+
+
+def _entry(ref: str, hint: str) -> tuple[Path, Mapping[str, object]]:
     try:
+        path = folder() / "auth.toml"
         text = _read_private(path)
     except FileNotFoundError as exc:
         raise ConfigError(f"The credential {ref} is missing: there is no {path}.", hint=hint) from exc
@@ -93,8 +122,10 @@ def credential(ref: str, endpoint: str) -> str:
     entry = entries.get(ref) if isinstance(entries, dict) else None
     if not isinstance(entry, dict):
         raise ConfigError(f"{path} has no credential {ref}.", hint=hint)
-    if not isinstance(entry.get("endpoint"), str) or _origin(entry["endpoint"]) != _origin(endpoint):
-        raise ConfigError(f"The credential {ref} in {path} is for another endpoint and was not used.", hint=hint)
+    return path, entry
+
+
+def _value(path: Path, ref: str, entry: Mapping[str, object], hint: str) -> str:
     value = entry.get("value")
     if not isinstance(value, str) or not value.strip() or not value.isprintable():
         raise ConfigError(f"The credential {ref} in {path} has no usable value.", hint=hint)

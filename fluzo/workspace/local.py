@@ -7,6 +7,7 @@ confines the file tools. A process that was approved runs with the user's own ri
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -14,6 +15,7 @@ from fluzo.core.contracts import FileContent, GitRequest, Listing, ProcessReques
 from fluzo.core.errors import ToolError
 from fluzo.core.records import FileVersion, ProcessResult
 from fluzo.workspace import discovery, files
+from fluzo.workspace.capture import masked
 from fluzo.workspace.environment import clean_path
 from fluzo.workspace.git import Git
 from fluzo.workspace.identity import Root
@@ -30,7 +32,8 @@ GIT_CAPTURE_BYTES = 2 * 1024 * 1024
 class LocalBackend:
     """`fluzo.core.contracts.ExecutionBackend` for one task. `stop` ends it, then `close` frees what it holds.
 
-    `env` is the whole base environment of children, as `child_env` builds it. When `cancel` is set, a running
+    `env` is the whole base environment of children, as `child_env` builds it; `resolve` turns references in what a
+    request adds to it into values, at the start of each process. When `cancel` is set, a running
     process is ended and its result says so; none is started afterwards.
     """
 
@@ -42,10 +45,12 @@ class LocalBackend:
         env: Mapping[str, str],
         grace_seconds: float,
         cancel: asyncio.Event,
+        resolve: Callable[[Mapping[str, str]], Mapping[str, str]] = dict,
     ) -> None:
         self.jail = Jail(root, protected)
         self.repository = Git(root)
         self._env = dict(env)
+        self._resolve = resolve
         self._cancel = cancel
         self._pool = ThreadPoolExecutor(WORKERS, "fluzo-files")
         self._processes = Processes(grace_seconds, self._pool)
@@ -79,11 +84,14 @@ class LocalBackend:
         )
 
     async def execute(self, request: ProcessRequest) -> ProcessResult:
-        env = {**self._env, **dict(request.env)}
+        given = dict(request.env)
+        added = await self._blocking(lambda: self._resolve(given))
+        secrets = [value.encode() for name, value in added.items() if value != given.get(name)]
+        env = {**self._env, **added}
         env["PATH"] = clean_path(env.get("PATH", ""))
         try:
             with self.jail.open_directory(request.cwd) as handle:
-                return await self._processes.run(
+                result = await self._processes.run(
                     request.argv,
                     cwd=handle.fd,
                     env=env,
@@ -93,6 +101,11 @@ class LocalBackend:
                 )
         except FileNotFoundError as exc:
             raise ToolError(f"there is no directory {request.cwd} to run in", code="no_such_file") from exc
+        # Here and not only where results are kept: whoever shortens the output later must not cut a secret in two.
+        if not secrets:
+            return result
+        limit = request.capture_bytes if result.truncated else 0
+        return replace(result, output=masked(result.output, secrets, limit))
 
     async def git(self, request: GitRequest) -> ProcessResult:
         argv = await self._blocking(lambda: self.repository.command(request))

@@ -175,3 +175,58 @@ def test_without_the_file_it_says_how_to_write_it(folder: Path) -> None:
     with pytest.raises(ConfigError, match="missing") as caught:
         consent.credential("main", URL)
     assert "[credentials.main]" in caught.value.hint
+
+
+TOOL = f'[credentials.main]\ntool = true\nvalue = "{SECRET}"\n'
+
+
+def test_a_credential_for_tools_is_found_by_its_name(folder: Path) -> None:
+    write_auth(folder, TOOL)
+    assert consent.tool_credential("main") == SECRET
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        entry(),
+        TOOL + f'endpoint = "{URL}"\n',
+        TOOL.replace("true", "false"),
+        TOOL.replace("true", '"true"'),
+        f'[credentials.main]\nvalue = "{SECRET}"\n',
+    ],
+)
+def test_only_what_is_marked_for_tools_alone_is_given_to_them(folder: Path, text: str) -> None:
+    write_auth(folder, text)
+    with pytest.raises(ConfigError, match="not for tools") as caught:
+        consent.tool_credential("main")
+    assert SECRET not in caught.value.message + caught.value.hint
+    assert "tool = true" in caught.value.hint
+
+
+@pytest.mark.parametrize("text", [TOOL, TOOL + f'endpoint = "{URL}"\n'])
+def test_what_is_marked_for_tools_is_no_key_of_an_endpoint(folder: Path, text: str) -> None:
+    write_auth(folder, text)
+    with pytest.raises(ConfigError, match="another endpoint") as caught:
+        consent.credential("main", URL)
+    assert SECRET not in caught.value.message + caught.value.hint
+
+
+def test_a_credential_that_could_not_be_masked_is_not_given_to_tools(folder: Path) -> None:
+    write_auth(folder, TOOL.replace(SECRET, "12345"))
+    with pytest.raises(ConfigError, match="shorter than 6") as caught:
+        consent.tool_credential("main")
+    assert "12345" not in caught.value.message
+
+
+@pytest.mark.parametrize("value", ["", "  ", "two\\nlines", "\\u001b[0mxxxxxx"])
+def test_an_unusable_credential_for_tools_is_refused(folder: Path, value: str) -> None:
+    write_auth(folder, TOOL.replace(SECRET, value))
+    with pytest.raises(ConfigError, match="no usable value"):
+        consent.tool_credential("main")
+
+
+def test_without_a_home_a_credential_for_tools_is_a_matter_of_configuration(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("HOME")
+    monkeypatch.delenv("XDG_CONFIG_HOME")
+    with pytest.raises(ConfigError):
+        consent.tool_credential("main")
