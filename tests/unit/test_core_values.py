@@ -18,7 +18,7 @@ from fluzo.core.events import (
 )
 from fluzo.core.port import Ack, AnswerPermission, Snapshot, StartTask, TaskDetail, from_wire, to_wire
 from fluzo.core.records import OperationState, TaskState, operation_may_become, task_may_become
-from fluzo.core.redact import MASK, make_redactor, printable, redact_value
+from fluzo.core.redact import MASK, GrowingRedactor, make_redactor, printable, redact_value
 
 
 @pytest.mark.parametrize(
@@ -99,6 +99,13 @@ def test_known_values_and_known_shapes_are_masked_everywhere() -> None:
         MASK: ["x", {"y": MASK}],
         "n": 3,
     }
+
+
+def test_a_redactor_can_be_told_more_and_forgets_nothing() -> None:
+    redact = GrowingRedactor(["first-value"])
+    assert redact("first-value second-value") == f"{MASK} second-value"
+    redact.learn(["second-value"])
+    assert redact("first-value second-value") == f"{MASK} {MASK}"
 
 
 def test_a_private_key_is_masked_also_when_it_is_cut_off() -> None:

@@ -1,8 +1,18 @@
+import tomllib
+
 import pytest
 from support.settings import URL, raw
 
 from fluzo.core.errors import ConfigError
-from fluzo.core.settings import check_settings, consent_fingerprints, main_model, parse_settings, url_problem
+from fluzo.core.settings import (
+    check_settings,
+    consent_fingerprints,
+    injected_environment,
+    main_model,
+    parse_settings,
+    settings_document,
+    url_problem,
+)
 
 OTHER = {"provider": "openai_compatible", "base_url": URL, "model": "n"}
 LAYA = {"provider": "laya_systemone", "endpoint": "http://127.0.0.1:8080/v1/systemone"}
@@ -61,6 +71,15 @@ def the_problem(data: dict[str, object]) -> str:
         ({"policy__grants": [{"argv": ["a"], "cwd": "/x"}]}, "policy.grants[0].cwd", "inside"),
         ({"tools__shell__env": {"PATH": ".:/usr/bin"}}, "tools.shell.env.PATH", "absolute"),
         ({"tools__shell__env": {"DEPLOY_TOKEN": "x"}}, "tools.shell.env.DEPLOY_TOKEN", "secret"),
+        ({"tools__shell__env": {"A": "credential:deploy"}}, "tools.shell.env.A", "tools.shell.credentials"),
+        ({"tools__shell__env": {"A": "inherited:A"}}, "tools.shell.env.A", "tools.shell.inherit_env"),
+        ({"tools__shell__credentials": {"A_TOKEN": "a b"}}, "tools.shell.credentials.A_TOKEN", "auth.toml"),
+        ({"tools__shell__credentials": {"A_TOKEN": ""}}, "tools.shell.credentials.A_TOKEN", "auth.toml"),
+        ({"tools__shell__credentials": {"A": "x"}, "tools__shell__env": {"A": "1"}}, "tools.shell.credentials.A",
+         "tools.shell.env too"),
+        ({"tools__shell__credentials": {"A": "x"}, "tools__shell__inherit_env": ["A"]}, "tools.shell.credentials.A",
+         "tools.shell.inherit_env too"),
+        ({"tools__shell__credentials": {"a-b": "x"}}, "tools.shell.credentials", "name of a variable"),
         ({"storage__auto_expire": True}, "storage.auto_expire", "false"),
         ({"policy__shell": "allow"}, "policy.shell", '"ask" or "deny"'),
     ],
@@ -81,8 +100,24 @@ def test_reserved_variables_never_reach_a_command(name: str) -> None:
     env = raw(models__coder__auth="env", models__coder__api_key_env="MY_KEY", tools__shell__env={name: "x"})
     inherited = raw(models__coder__auth="env", models__coder__api_key_env="MY_KEY", tools__shell__inherit_env=[name])
 
+    credential = raw(
+        models__coder__auth="env", models__coder__api_key_env="MY_KEY", tools__shell__credentials={name: "x"}
+    )
     assert "tools.shell.env" in keys_of_problems(env)
+    assert keys_of_problems(credential) == ["tools.shell.credentials"]
     assert keys_of_problems(inherited) == ["tools.shell.inherit_env"]
+
+
+def test_operations_name_references_where_values_would_be() -> None:
+    settings = parse_settings(
+        raw(
+            tools__shell__env={"B": "1"},
+            tools__shell__inherit_env=["C"],
+            tools__shell__credentials={"A_TOKEN": "deploy"},
+        )
+    )
+    assert injected_environment(settings) == (("A_TOKEN", "credential:deploy"), ("B", "1"), ("C", "inherited:C"))
+    assert parse_settings(tomllib.loads(settings_document(settings))) == settings
 
 
 def test_ordinary_variables_may_reach_a_command() -> None:
@@ -229,6 +264,7 @@ def test_consent_is_asked_for_exactly_what_could_leave_or_run() -> None:
         ({"policy__grants": [{"argv": ["make"], "cwd": "sub"}]}, {"grants"}),
         ({"tools__shell__env": {"A": "2"}}, {"environment"}),
         ({"tools__shell__inherit_env": ["B"]}, {"environment"}),
+        ({"tools__shell__credentials": {"B_TOKEN": "b"}}, {"environment"}),
         ({"telemetry__capture_content": True}, {"export"}),
         ({"telemetry__otlp_endpoint": "http://127.0.0.1:1"}, {"export"}),
     ],
