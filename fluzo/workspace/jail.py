@@ -1,8 +1,9 @@
 """The workspace jail: root-relative handles, so that no file operation leaves the root or reaches what is protected.
 
 Invariant: a descriptor handed out here was resolved by openat2(2) beneath the root descriptor, is of the wanted kind,
-and is neither beneath nor the same object as `.git`, `.fluzo`, `.fluzodrive` or a file named at construction. Links
-are followed as long as every step stays inside. There is no second way: a kernel without openat2 is refused.
+and is neither beneath nor the same object as `.git`, `.fluzo`, `.fluzodrive` or a file named at construction; nor is
+it another hard link to a file beneath one of them, Git's objects and the `.git` of nested repositories not looked at.
+Links are followed as long as every step stays inside. There is no second way: a kernel without openat2 is refused.
 The jail confines Fluzo's own file tools, not programs that an approved command starts.
 """
 
@@ -222,6 +223,20 @@ class Jail:
             with contextlib.suppress(OSError):
                 if os.path.samestat(path.stat(), found) or os.path.samestat(path.lstat(), found):
                     raise _protected(name)
+        # Installed packages are often hard links, so those are read all the time; what they share is compared.
+        if stat.S_ISREG(found.st_mode) and found.st_nlink > 1 and self._is_linked_from_guarded(found):
+            raise _protected(name)
+
+    def _is_linked_from_guarded(self, found: os.stat_result) -> bool:
+        for guarded in dict.fromkeys(self._guarded):
+            for directory, below, names in os.walk(guarded):
+                if "objects" in below:
+                    below.remove("objects")  # Very many, and only Git can read them.
+                for name in names:
+                    with contextlib.suppress(OSError):
+                        if os.path.samestat(Path(directory, name).lstat(), found):
+                            return True
+        return False
 
     def _check_name(self, real: str, name: str) -> None:
         inside = any(real == path or real.startswith(path + "/") for path in self._guarded_paths)

@@ -93,7 +93,9 @@ def test_one_that_will_hide_is_known_before_it_loses_its_parent(root: Path) -> N
     async def work(backend: LocalBackend, _: asyncio.Event) -> tuple[int, ProcessResult]:
         running = asyncio.create_task(backend.execute(ProcessRequest(("bash", "-c", script))))
         pid = int(await asyncio.to_thread((root / "up").read_text))
-        assert pid in [number for number, _ in backend.running()]
+        while not (found := backend.running()):
+            await asyncio.sleep(0)  # The command is at work before the loop has heard that it was started.
+        assert pid in [number for number, _ in found]
         await asyncio.to_thread((root / "go").write_text, "now\n")
         return pid, await running
 

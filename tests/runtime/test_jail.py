@@ -11,7 +11,7 @@ from support.seccomp import run_without_call
 from support.workspaces import git, make_repository, opened
 
 from fluzo.core.errors import FluzoError, ToolError, WorkspaceError
-from fluzo.core.records import ABSENT
+from fluzo.core.records import ABSENT, FileVersion
 from fluzo.workspace import files
 from fluzo.workspace.jail import Jail
 from fluzo.workspace.syscalls import rename_exchange
@@ -119,6 +119,42 @@ def test_protected_objects_are_refused_under_every_name(root: Path, path: str) -
                 attempt()
             assert caught.value.code == "path_refused"
     assert (root / ".fluzo").read_text() == "[tui]\n"
+
+
+@pytest.mark.parametrize("inner", [".git/config", ".git/hooks/deep/post-commit", ".fluzodrive/artifacts/ab/1"])
+def test_a_hard_link_to_a_file_below_a_protected_directory_is_not_read_or_changed(root: Path, inner: str) -> None:
+    (root / inner).parent.mkdir(parents=True, exist_ok=True)
+    with (root / inner).open("ab"):
+        pass
+    os.link(root / inner, root / "innocent")
+    before = (root / inner).read_bytes()
+    some = FileVersion("0" * 64, 1, 1, 1)
+    with opened(root) as ws:
+        for attempt in (
+            lambda: files.read(ws.jail, "innocent", 10),
+            lambda: files.version(ws.jail, "innocent"),
+            lambda: files.write(ws.jail, "innocent", b"x", some),
+            lambda: files.move(ws.jail, "innocent", "other", some),
+        ):
+            with pytest.raises(WorkspaceError) as caught:
+                attempt()
+            assert caught.value.code == "path_refused"
+            assert "protected" in caught.value.message
+    assert (root / inner).read_bytes() == before
+
+
+def test_a_hard_link_to_a_credential_file_outside_is_not_read(root: Path) -> None:
+    private = root.parent / "private"
+    private.mkdir()
+    (private / "credentials.toml").write_text("key = 1")
+    os.link(private / "credentials.toml", root / "innocent")
+    with opened(root, private) as ws, pytest.raises(WorkspaceError):
+        files.read(ws.jail, "innocent", 10)
+
+
+def test_other_files_with_several_names_are_read(root: Path) -> None:
+    os.link(root / "b.txt", root / "second")
+    assert read(root, "second") == b"b\n"
 
 
 def test_a_git_directory_under_another_name_is_protected(tmp_path: Path) -> None:
