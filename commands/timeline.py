@@ -172,8 +172,8 @@ def _tell_rest(payload: Payload, summary: str) -> tuple[str, str] | None:
             told = "user", f"added: {' '.join(text.split())}"
         case events.InterventionConsumed():
             told = "agent", "read what the user added"
-        case events.CancelRequested(by=by):
-            told = by, "asked to cancel"
+        case events.InterventionWithdrawn():
+            told = "user", "took the message back"
         case events.WarningRaised(code=code, message=message):
             told = "runtime", f"warning: {message}  [{code}]"
     return told
@@ -183,6 +183,8 @@ def _tell_course(payload: Payload, summary: str) -> tuple[str, str] | None:
     """How the task was kept within its bounds, and how it went on."""
     told = None
     match payload:
+        case events.CancelRequested(by=by):
+            told = by, "asked to cancel"
         case events.ContextCompacted() as done:
             told = "runtime", f"compacted: {compaction_text(done)}"
         case events.LoopNoticed(summary=text, times=times):

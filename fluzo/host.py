@@ -152,7 +152,7 @@ def _open_reader(root: "Root") -> Host:
     thread = RuntimeThread()
     try:
         journal = thread.call(Journal.open(root.path / DRIVE_NAME, new_id=new_id, now=utc_now, read_only=True))
-        queries = Queries(journal, lambda: is_owned(root), lambda _task_id: ())
+        queries = Queries(journal, lambda: is_owned(root))
         port = Application(thread.loop, journal, Feed(), queries, None)
     except BaseException:
         thread.close()
@@ -233,7 +233,7 @@ async def _start_keeper(loop: asyncio.AbstractEventLoop, root: "Root") -> "tuple
         await journal.close()
         raise
     feed = Feed()
-    queries = Queries(journal, lambda: True, lambda _task_id: ())
+    queries = Queries(journal, lambda: True)
     return journal, Application(loop, journal, feed, queries, Keeper(journal, feed.publish, make_redactor(), utc_now))
 
 
@@ -263,11 +263,7 @@ async def _start(
         await recovery.reopen(journal, utc_now)
         feed = Feed()
         tasks = Tasks(_services(root, loaded, journal, feed, ownership.describe))
-
-        async def plan(task_id: str) -> Mapping[str, object]:
-            return (await tasks.plan(task_id))[0].to_json()
-
-        queries = Queries(journal, lambda: True, tasks.pending, lambda: tasks.failure, plan, tasks.processes)
+        queries = Queries(journal, lambda: True, tasks)
         port = Application(loop, journal, feed, queries, tasks)
         control = await ControlServer.start(port, ownership.control, ownership.instance)
     except BaseException:

@@ -218,6 +218,10 @@ class InterventionConsumed(NamedTuple):
     intervention_id: str
 
 
+class InterventionWithdrawn(NamedTuple):
+    intervention_id: str
+
+
 class CancelRequested(NamedTuple):
     by: str
 
@@ -285,6 +289,7 @@ Payload = (
     | QuestionAnswered
     | InterventionQueued
     | InterventionConsumed
+    | InterventionWithdrawn
     | CancelRequested
     | AttemptInterrupted
     | LimitsExtended

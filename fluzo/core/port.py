@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from concurrent.futures import Future
 from typing import Any, Literal, NamedTuple, Protocol, get_args
 
-from fluzo.core.events import Event, LiveUpdate
+from fluzo.core.events import Event, LiveUpdate, event_from_json
 from fluzo.core.records import AttemptState, OperationState, TaskState
 
 PROTOCOL_VERSION = 1
@@ -45,6 +45,8 @@ __all__ = [
     "TaskList",
     "TaskState",
     "Update",
+    "WithdrawIntervention",
+    "event_from_json",
     "from_wire",
     "to_wire",
 ]
@@ -122,6 +124,13 @@ class QueueIntervention(NamedTuple):
     text: str
 
 
+class WithdrawIntervention(NamedTuple):
+    """Take back a queued message that the agent has not read yet; to change one, queue it anew."""
+
+    task_id: str
+    intervention_id: str
+
+
 class RevokeGrant(NamedTuple):
     task_id: str
     grant_id: str
@@ -142,6 +151,7 @@ Command = (
     | AnswerPermission
     | AnswerQuestion
     | QueueIntervention
+    | WithdrawIntervention
     | RevokeGrant
     | SetYolo
 )

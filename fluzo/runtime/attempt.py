@@ -20,6 +20,9 @@ from fluzo.core.events import (
     BaselineCaptured,
     CancelRequested,
     ContextAssembled,
+    InterventionConsumed,
+    InterventionQueued,
+    InterventionWithdrawn,
     Payload,
     Scope,
     TaskStateChanged,
@@ -78,7 +81,7 @@ class AttemptRun:
         self._budget = Budget(task.limits, task.consumption, services.clock, services.defaults.prices)
         self._cancelled = asyncio.Event()
         self._interactive = interactive
-        self._interventions: list[tuple[str, Payload]] = []
+        self._interventions: dict[str, str] = {}
         self._workspace: TaskWorkspace | None = None
         self.warnings: list[str] = []
         self.approvals = Approvals(
@@ -117,9 +120,22 @@ class AttemptRun:
         running = self._workspace.running() if self._workspace is not None else ()
         return [(pid, self._services.redact(shlex.join(argv))) for pid, argv in running]
 
-    def queue(self, text: str, consumed: Payload) -> None:
+    async def queue(self, intervention_id: str, text: str) -> None:
         """Hand a message of the user to the next safe boundary."""
-        self._interventions.append((text, consumed))
+        await self._recorder.commit(events=(InterventionQueued(intervention_id, text),))
+        self._interventions[intervention_id] = text
+
+    async def withdraw(self, intervention_id: str) -> bool:
+        """Take a queued message back; False when the agent has read it already."""
+        if self._interventions.pop(intervention_id, None) is None:
+            return False
+        await self._recorder.commit(events=(InterventionWithdrawn(intervention_id),))
+        return True
+
+    @property
+    def interventions(self) -> Mapping[str, str]:
+        """Messages that wait for the next boundary, by id."""
+        return self._interventions
 
     @property
     def recorder(self) -> Recorder:
@@ -307,6 +323,6 @@ class AttemptRun:
                 await self._become(TaskState.RUNNING, "")
 
     def _take_interventions(self) -> tuple[tuple[str, Payload], ...]:
-        taken = tuple(self._interventions)
+        taken = tuple((text, InterventionConsumed(key)) for key, text in self._interventions.items())
         self._interventions.clear()
         return taken

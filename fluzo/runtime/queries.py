@@ -1,10 +1,10 @@
 """Queries: each one to one handler, over the store alone. No provider, no tool, no change (ARCH 6.2)."""
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from fluzo.core.contracts import Storage
-from fluzo.core.errors import FluzoError, UsageError
+from fluzo.core.errors import UsageError
 from fluzo.core.events import event_to_json
 from fluzo.core.port import (
     EventPage,
@@ -20,7 +20,9 @@ from fluzo.core.port import (
 )
 from fluzo.core.records import Session, Task
 from fluzo.runtime import views
-from fluzo.runtime.approvals import Pending
+
+if TYPE_CHECKING:
+    from fluzo.runtime.tasks import Tasks
 
 R = TypeVar("R")
 
@@ -28,27 +30,12 @@ MAX_PAGE = 1000
 
 
 class Queries:
-    """`live` says whether some process owns the workspace; `pending` gives a task's open questions.
+    """`live` says whether some process owns the workspace; `tasks` are the ones that this process runs, if it does."""
 
-    `failure` is why the end of the last attempt could not be stored, where that happened; `plan` compares a task with
-    the workspace, where there is a runtime that could go on with it; `processes` are the commands that a task runs.
-    """
-
-    def __init__(
-        self,
-        storage: Storage,
-        live: Callable[[], bool],
-        pending: Callable[[str], Sequence[Pending]],
-        failure: Callable[[], FluzoError | None] = lambda: None,
-        plan: Callable[[str], Awaitable[Mapping[str, Any]]] | None = None,
-        processes: Callable[[str], Sequence[tuple[int, str]]] = lambda _task_id: (),
-    ) -> None:
+    def __init__(self, storage: Storage, live: Callable[[], bool], tasks: "Tasks | None" = None) -> None:
         self._storage = storage
         self._live = live
-        self._pending = pending
-        self._failure = failure
-        self._plan = plan
-        self._processes = processes
+        self._tasks = tasks
 
     async def answer(self, query: Query) -> Snapshot:
         """The read model of one query. Raises UsageError `not_found` for an unknown or ambiguous id."""
@@ -73,7 +60,8 @@ class Queries:
 
     async def _small(self, query: SessionList | HistoryUsage | PendingRequests) -> Mapping[str, Any]:
         if isinstance(query, PendingRequests):
-            return {"pending": [views.pending_json(item) for item in self._pending(query.task_id)]}
+            pending = self._tasks.pending(query.task_id) if self._tasks else ()
+            return {"pending": [views.pending_json(item) for item in pending]}
         if isinstance(query, HistoryUsage):
             return {"usage": dict(await self._storage.usage_bytes())}
         sessions = await self._storage.page_sessions(limit=min(query.limit, MAX_PAGE), before=query.before)
@@ -89,17 +77,23 @@ class Queries:
         # Asked first: whoever is gone by now writes nothing more, so that what is read next is the last word.
         live = self._live()
         task = await self._find_task(query.task_id)
-        failure = self._failure()
+        running = self._tasks
         detail = views.task_detail(
             task,
             await self._storage.attempts(task.id),
             await self._storage.operations(task.id),
             await self._storage.grants(task.id),
-            self._pending(task.id),
+            running.pending(task.id) if running else (),
             live=live,
         )
-        processes = [{"pid": pid, "command": command} for pid, command in self._processes(task.id)]
-        return {**detail, "failure": failure.to_json() if failure else None, "processes": processes}
+        processes = running.processes(task.id) if running else ()
+        failure = running.failure if running else None
+        return {
+            **detail,
+            "interventions": dict(running.interventions(task.id)) if running else {},
+            "processes": [{"pid": pid, "command": command} for pid, command in processes],
+            "failure": failure.to_json() if failure else None,
+        }
 
     async def _session_detail(self, query: SessionDetail) -> Mapping[str, Any]:
         session = await self._find_session(query.session_id)
@@ -115,9 +109,10 @@ class Queries:
         }
 
     async def _resume_plan(self, query: ResumePlan) -> Mapping[str, Any]:
-        if self._plan is None:
+        if self._tasks is None:
             raise UsageError("this view is read-only; it cannot plan how a task goes on")
-        return await self._plan((await self._find_task(query.task_id)).id)
+        plan, _ = await self._tasks.plan((await self._find_task(query.task_id)).id)
+        return plan.to_json()
 
     async def _event_page(self, query: EventPage) -> Mapping[str, Any]:
         task_id = (await self._find_task(query.task_id)).id if query.task_id else ""

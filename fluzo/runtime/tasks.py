@@ -11,8 +11,6 @@ from typing import Any
 from fluzo.core.errors import StorageError, UsageError, WorkspaceError
 from fluzo.core.events import (
     GrantCreated,
-    InterventionConsumed,
-    InterventionQueued,
     Payload,
     ResumeReconciled,
     Scope,
@@ -32,6 +30,7 @@ from fluzo.core.port import (
     RevokeGrant,
     SetYolo,
     StartTask,
+    WithdrawIntervention,
 )
 from fluzo.core.records import (
     Attempt,
@@ -75,6 +74,7 @@ class Tasks:
             AnswerPermission: self.answer,
             AnswerQuestion: self.answer,
             QueueIntervention: self.intervene,
+            WithdrawIntervention: self.withdraw,
             RevokeGrant: self.revoke,
             SetYolo: self.set_yolo,
         }
@@ -184,10 +184,18 @@ class Tasks:
         run = self._active(command.task_id)
         if run is None:
             return Ack(False, command.task_id, code="not_found", message="that task is not running here")
-        intervention_id = self._services.new_id("i")
-        await run.recorder.commit(events=(InterventionQueued(intervention_id, command.text),))
-        run.queue(command.text, InterventionConsumed(intervention_id))
+        await run.queue(self._services.new_id("i"), command.text)
         return Ack(True, command.task_id)
+
+    async def withdraw(self, command: WithdrawIntervention) -> Ack:
+        run = self._active(command.task_id)
+        if run is not None and await run.withdraw(command.intervention_id):
+            return Ack(True, command.task_id)
+        return Ack(False, command.task_id, code="not_found", message="the agent has read that message already")
+
+    def interventions(self, task_id: str) -> Mapping[str, str]:
+        run = self._active(task_id)
+        return run.interventions if run else {}
 
     async def revoke(self, command: RevokeGrant) -> Ack:
         run = self._active(command.task_id)

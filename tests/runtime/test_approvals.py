@@ -6,7 +6,7 @@ from typing import Any
 from support.hosted import Running, start, workspace
 from support.project import call, say, scripted
 
-from fluzo.core.port import AnswerPermission, AnswerQuestion, QueueIntervention, RevokeGrant, SetYolo
+from fluzo.core.port import AnswerPermission, AnswerQuestion, QueueIntervention, RevokeGrant, SetYolo, WithdrawIntervention
 from fluzo.host import HostOptions, open_host
 from fluzo.simulator.scenario import Scenario
 from fluzo.simulator.server import Simulator
@@ -179,6 +179,21 @@ def test_an_intervention_reaches_the_model_at_the_next_boundary(tmp_path: Path) 
         names = running.event_names()
         assert simulator.finish() == []
     assert names.index("InterventionQueued") < names.index("InterventionConsumed")
+
+
+def test_a_message_that_was_taken_back_never_reaches_the_model(tmp_path: Path) -> None:
+    first = _held(call("read_file", {"path": "README.md"}, "r1"))
+    last = {"expect": {"any_lacks": ["and mind the goats"]}, **_text("done")}
+    with interactive(tmp_path, scripted(first, last)) as (running, simulator):
+        assert simulator.wait_until_held("gate")
+        running.tell(QueueIntervention(running.ack.task_id, "and mind the goats"))
+        queued = running.until_event("InterventionQueued").payload._asdict()["intervention_id"]
+        assert running.task()["interventions"] == {queued: "and mind the goats"}
+        assert running.tell(WithdrawIntervention(running.ack.task_id, queued)).accepted
+        assert running.tell(WithdrawIntervention(running.ack.task_id, queued)).code == "not_found"
+        simulator.release("gate")
+        running.finish()
+        assert simulator.finish() == []
 
 
 def _text(text: str) -> dict[str, Any]:

@@ -60,6 +60,7 @@ def test_every_kind_of_event_can_be_told() -> None:
         events.QuestionAnswered("this"),
         events.InterventionQueued("i", "also"),
         events.InterventionConsumed("i"),
+        events.InterventionWithdrawn("i"),
         events.CancelRequested("user"),
         events.WarningRaised("w", "x"),
         events.ContextCompacted("f", "threshold", 26100, 6000, 1, 9, 12, 32768),
