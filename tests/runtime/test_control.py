@@ -45,8 +45,11 @@ from fluzo.core.port import (
     TaskList,
     to_wire,
 )
+from fluzo.core.records import Task
 from fluzo.host import HostOptions, RuntimeThread, open_host, open_keeper
+from fluzo.runtime.queries import Queries
 from fluzo.simulator.server import Simulator
+from fluzo.storage.journal import Journal
 from fluzo.workspace import identity
 
 INSTANCE = "the-owner"
@@ -619,6 +622,33 @@ def test_a_reader_reaches_the_owner_and_sees_what_only_it_knows(tmp_path: Path) 
             by = [event.payload for event in running.events() if event.type == "CancelRequested"]
     assert names.count("CancelRequested") == 1
     assert by[0]._asdict()["by"] == control.BY
+
+
+def test_an_owner_that_ends_while_it_is_looked_at_is_not_taken_for_a_dead_one(tmp_path: Path) -> None:
+    with Simulator(scripted({"respond": {"parts": [{"hold": "gate"}, {"text": "done"}]}})) as simulator:
+        workspace(tmp_path, simulator.base_url)
+        with open_host(HostOptions(tmp_path)) as host:
+            running = start(host)
+            assert simulator.wait_until_held("gate")
+            thread, living = RuntimeThread(), [True]
+            drive = tmp_path / ".fluzodrive"
+            journal = thread.call(Journal.open(drive, new_id=lambda _: "", now=lambda: "", read_only=True))
+
+            class LastLook(Queries):
+                """The owner goes as soon as its task has been read."""
+
+                async def _find_task(self, wanted: str) -> Task:
+                    found = await super()._find_task(wanted)
+                    living.clear()
+                    return found
+
+            looking = LastLook(journal, lambda: bool(living), lambda _: ())
+            seen = thread.call(looking.answer(TaskDetail(running.ack.task_id))).data["task"]
+            thread.call(journal.close())
+            thread.close()
+            simulator.release("gate")
+            running.finish()
+    assert (seen["state"], living) == ("running", [])
 
 
 def test_a_workspace_of_nobody_has_no_owner_to_reach(tmp_path: Path) -> None:

@@ -5,13 +5,14 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
 from support.workspaces import make_repository
 
 from fluzo.core.errors import WorkspaceError
-from fluzo.workspace.identity import acquire, is_owned, resolve_root
+from fluzo.workspace.identity import acquire, is_owned, owner, resolve_root
 
 HOLD = """
 import sys
@@ -114,6 +115,47 @@ def test_two_workspaces_are_owned_apart(root: Path, tmp_path: Path) -> None:
     first, second = acquire(resolve_root(root), {}), acquire(resolve_root(other), {})
     first.release()
     second.release()
+
+
+def test_who_only_looks_keeps_nobody_out(root: Path) -> None:
+    resolved = resolve_root(root)
+    enough = threading.Event()
+
+    def look() -> None:
+        while not enough.is_set():
+            is_owned(resolved)
+
+    looking = threading.Thread(target=look)
+    looking.start()
+    try:
+        for _ in range(300):
+            acquire(resolved, {}).release()
+    finally:
+        enough.set()
+        looking.join()
+
+
+def test_the_record_never_shows_half_of_what_it_was(root: Path) -> None:
+    resolved = resolve_root(root)
+    ownership = acquire(resolved, {})
+    ownership.describe("t_" + "0" * 40)
+    ownership.describe("t_1")
+    found = owner(resolved)
+    assert found is not None
+    assert (found["task_id"], found["instance"]) == ("t_1", ownership.instance)
+    ownership.describe("")
+    assert owner(resolved) == {**found, "task_id": ""}
+    ownership.release()
+    assert owner(resolved) is None
+
+
+def test_every_owner_has_a_name_of_its_own(root: Path) -> None:
+    names = set()
+    for _ in range(2):
+        ownership = acquire(resolve_root(root), {})
+        names.add(ownership.instance)
+        ownership.release()
+    assert len(names) == 2
 
 
 def test_a_lock_file_that_was_removed_does_not_let_two_in(root: Path, isolation: Path) -> None:
