@@ -21,6 +21,7 @@ from fluzo.core.port import (
     CancelTask,
     Command,
     EventPage,
+    ForceStopTask,
     Lagged,
     PendingRequests,
     Port,
@@ -156,7 +157,8 @@ class _Follower:
                     handled += 1
                     self._interrupted(again=handled > 1)
                 if self._cancelled_at is not None and time.monotonic() - self._cancelled_at > patience_seconds:
-                    raise Cancelled("The task did not stop in time; Fluzo closes now.")
+                    self._force_stop()
+                    raise Cancelled("The task did not stop in time; its commands were ended at once.")
                 if update is not None:
                     self._take(update)
                 self._converse()
@@ -168,9 +170,14 @@ class _Follower:
 
     def _interrupted(self, *, again: bool) -> None:
         if again:
-            raise Cancelled("Interrupted a second time; Fluzo closes without waiting for the task.")
+            self._force_stop()
+            raise Cancelled("Interrupted a second time; the task and its commands were ended at once.")
         self._view.line(Line("note", "cancel", "stopping the task; press Ctrl+C again to leave at once"))
         self._cancel("user")
+
+    def _force_stop(self) -> None:
+        """Without the commands' grace period, which closing would otherwise wait for."""
+        self._port.dispatch(ForceStopTask(self._task_id, "user"))
 
     def _cancel(self, by: str) -> None:
         if self._cancelled_at is None:

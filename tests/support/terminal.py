@@ -20,8 +20,8 @@ class ScriptedPerson:
         self._stream = pyte.ByteStream(self._screen)
         self.raw = b""
 
-    def sees(self, text: str, seconds: float = 30) -> None:
-        while text not in self.screen():
+    def sees(self, text: str, times: int = 1, seconds: float = 30) -> None:
+        while self.screen().count(text) < times:
             try:
                 data = self._child.read_nonblocking(65536, timeout=seconds)
             except (pexpect.TIMEOUT, pexpect.EOF) as exc:
@@ -73,7 +73,7 @@ def person_at(
         sys.executable,
         ["-m", "fluzo", *argv],
         cwd=str(cwd),
-        env={**env, "TERM": "xterm-256color", "PROMPT_TOOLKIT_NO_CPR": "1"},  # The emulator does not report its cursor.
+        env={"TERM": "xterm-256color", **env, "PROMPT_TOOLKIT_NO_CPR": "1"},  # The emulator does not report its cursor.
         dimensions=(rows, columns),
         timeout=30,
     )
