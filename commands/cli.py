@@ -12,6 +12,7 @@ With exactly one `@app.command()` and no `@app.callback()` the command is `fluzo
 returns None (exit 0) or its exit status, and raises a FluzoError, which `fluzo.__main__` reports.
 """
 
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
@@ -88,7 +89,7 @@ def root(
     version: Annotated[
         bool, typer.Option("--version", "-V", callback=_print_version, is_eager=True, help="Show the version and exit.")
     ] = False,
-) -> None:
+) -> int | None:
     """A local-first agentic coding runtime: authorized, journaled, verified."""
     ctx.obj = GlobalOptions(
         workspace=None if workspace is None else Path(workspace),
@@ -96,8 +97,7 @@ def root(
         yolo=yolo,
         sets=_parse_sets(sets or ()),
     )
-    if ctx.invoked_subcommand is None:
-        _front_door(ctx)
+    return _front_door(ctx) if ctx.invoked_subcommand is None else None
 
 
 def _parse_sets(items: Sequence[str]) -> dict[str, str]:
@@ -112,9 +112,17 @@ def _parse_sets(items: Sequence[str]) -> dict[str, str]:
     return sets
 
 
-def _front_door(ctx: typer.Context) -> None:
-    """What `fluzo` alone does. The welcome, the wizard and the full screen begin here."""
-    typer.echo(ctx.get_help())
+def _front_door(ctx: typer.Context) -> int:
+    """What `fluzo` alone does: the wizard where there are no settings yet, then the full screen."""
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        raise UsageError(
+            "fluzo alone opens the full screen, which needs a terminal.",
+            code="terminal_required",
+            hint='Without one use: fluzo run "fix the failing test", or see: fluzo --help',
+        )
+    from . import chat
+
+    return chat.front_door(ctx)
 
 
 def main(argv: Sequence[str]) -> int:

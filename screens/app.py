@@ -1,0 +1,435 @@
+"""The full screen itself: one prompt-toolkit application, one loop on the main thread, one state.
+
+Invariant: keys first. Updates of the runtime are taken in bounded portions between keys, and a frame is drawn only when
+something visible changed. The runtime is opened behind the first frame, and nothing runs before it is there.
+"""
+
+import asyncio
+import gc
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from prompt_toolkit.application import Application
+from prompt_toolkit.input import Input
+from prompt_toolkit.layout import Layout as Containers
+from prompt_toolkit.output import ColorDepth, Output
+from prompt_toolkit.styles import DynamicStyle
+
+from . import approval
+from .approval import Card
+from .body import Body
+from .completion import ComposerCompleter, FileIndex
+from .composer import Composer, rows_needed
+from .keys import Registry
+from .layout import Layout, arrange
+from .motion import Motion
+from .render import BlockRenderer
+from .state import Noted, PageRead, QueueReturned, State, Submitted, reduce
+from .terminal import KeyReader, ScreenOutput, register_keys, restored
+from .text import Line
+from .theme import color_depth, glyphs_for, ground_color, style_for
+from .transcript import Transcript
+from .views import VIEWS, View
+
+if TYPE_CHECKING:
+    from .link import Link, Opener
+
+FRAME_SECONDS = 0.033
+"""Deltas are joined for this long before the state is touched."""
+DRAIN_SECONDS = 0.005
+QUIT_SECONDS = 2.0
+
+
+class Options(NamedTuple):
+    """What the invocation and the `[tui]` table say; `folder` is how the workspace is shown."""
+
+    folder: str
+    root: str = ""
+    theme: str = "default"
+    animation_fps: int = 60
+    reduced_motion: bool = False
+    yolo: bool = False
+    session: str = ""
+    environ: Mapping[str, str] = {}
+
+
+class Screen:
+    """Everything that is on. Handlers of actions and views work on this."""
+
+    def __init__(
+        self,
+        options: Options,
+        opener: "Callable[[], Opener]",
+        *,
+        keyboard: Input | None = None,
+        output: Output | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.options = options
+        self.now = clock
+        self.state = State(folder=options.folder, yolo=options.yolo)
+        self.registry = Registry()
+        self.recent: list[str] = []
+        encoding = getattr(sys.stdout, "encoding", None) or "ascii"
+        self.glyphs = glyphs_for(encoding, options.environ)
+        self.depth = color_depth(options.environ)
+        self.theme = options.theme
+        self.style = style_for(self.theme, self.depth)
+        self.ground = ground_color(self.theme, self.depth)
+        self.files = FileIndex()
+        self.composer = Composer(
+            ComposerCompleter(self.registry, self.files, self._changed_paths), self._composer_changed
+        )
+        self.renderer = BlockRenderer(self.glyphs)
+        self.renderer.colors = self.depth is not ColorDepth.DEPTH_1_BIT
+        self.transcript = Transcript(lambda: self.state, self.now, self.renderer)
+        self.card = Card()
+        self.card_rows: list[Line] = []
+        self.request_at = 0
+        self.views: list[View] = []
+        self.flash = ""
+        self.sidebar_hidden = False
+        self.mouse = False
+        self.terminal_focused: bool | None = None
+        """What the terminal last reported; None while it never did."""
+        self.layout = arrange(80, 24, 0, 1)
+        self.link: Link | None = None
+        self.quit_at = 0.0
+        self.acted_at = -10.0
+        self.frames = 0
+        self._opener = opener
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._drained_at = -1.0
+        self._drain_due: asyncio.TimerHandle | None = None
+        self._tick_due: asyncio.TimerHandle | None = None
+        self._page_asked = 0
+        self.body = Body(self)
+        self.app: Application[int] = self._application(keyboard, output)
+        self.motion = Motion(self)
+
+    def _application(self, keyboard: Input | None, output: Output | None) -> Application[int]:
+        from .actions import bindings
+
+        app: Application[int] = Application(
+            layout=Containers(self.body.root, focused_element=self.body.composer),
+            style=DynamicStyle(lambda: self.style),
+            include_default_pygments_style=False,
+            key_bindings=bindings(self),
+            full_screen=True,
+            enable_page_navigation_bindings=False,
+            color_depth=self.depth,
+            mouse_support=self.body.mouse_on,
+            min_redraw_interval=None,
+            max_render_postpone_time=0.02,
+            before_render=self._before_render,
+            after_render=self._after_render,
+            input=keyboard,
+            output=output,
+        )
+        app.ttimeoutlen = 0.1 if "SSH_CONNECTION" in self.options.environ else 0.03
+        app.timeoutlen = 0.1
+        return app
+
+    # --- running
+
+    def run(self) -> int:
+        """Show the screen until the person leaves; the exit status. The runtime is closed when this returns."""
+        try:
+            return asyncio.run(self._run())
+        finally:
+            if self.link is not None:
+                self.link.close()
+
+    async def _run(self) -> int:
+        self._loop = loop = asyncio.get_running_loop()
+        failed: list[BaseException] = []
+
+        def on_error(_: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+            error = context.get("exception") or RuntimeError(str(context.get("message")))
+            failed.append(error)
+            if self.app.is_running and not self.app.is_done:
+                self.app.exit(result=70)
+
+        loop.set_exception_handler(on_error)
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            try:
+                loop.add_signal_handler(number, self._leave, 128 + number)
+            except (ValueError, RuntimeError):
+                break  # Not the main thread: whoever runs the screen there handles signals.
+        status = await self.app.run_async(set_exception_handler=False, handle_sigint=False)
+        self.motion.stop()
+        if failed:
+            raise failed[0]
+        return status
+
+    def _leave(self, status: int) -> None:
+        if self.app.is_running and not self.app.is_done:
+            self.app.exit(result=status)
+
+    def quit(self) -> None:
+        self._leave(0)
+
+    # --- the runtime behind it
+
+    def _after_render(self, _: object) -> None:
+        gc.enable()
+        self.frames += 1
+        if self.frames == 1:
+            threading.Thread(target=self._open, name="fluzo-link", daemon=True).start()
+        self.motion.drawn()
+
+    def open_runtime(self) -> None:
+        """Open the runtime, again if it failed before."""
+        if self.link is not None and self.state.phase == "failed":
+            self.state = reduce_phase(self.state)
+            self.link.open()
+            self.changed()
+
+    def _open(self) -> None:
+        from .link import Link
+
+        opener = self._opener()
+        self._on_loop(self._linked, Link(opener, self._wake))
+
+    def _linked(self, link: "Link") -> None:
+        self.link = link
+        link.open()
+
+    def _on_loop(self, call: Callable[..., object], *arguments: object) -> None:
+        loop = self._loop
+        if loop is not None and not loop.is_closed():
+            try:
+                loop.call_soon_threadsafe(call, *arguments)
+            except RuntimeError:
+                return  # The loop closed between the two: nobody is there to be told.
+
+    def _wake(self) -> None:
+        self._on_loop(self._schedule_drain)
+
+    def _schedule_drain(self) -> None:
+        if self._drain_due is None and self._loop is not None:
+            delay = max(self._drained_at + FRAME_SECONDS - self.now(), 0)
+            self._drain_due = self._loop.call_later(delay, self._drain)
+
+    def _drain(self) -> None:
+        self._drain_due = None
+        link = self.link
+        if link is None:
+            return
+        self._drained_at = begun = self.now()
+        while (update := link.take()) is not None:
+            self.apply(update)
+            if self.now() - begun > DRAIN_SECONDS:
+                break
+        if link.waiting:
+            self._schedule_drain()
+
+    # --- the state
+
+    def apply(self, update: Any) -> None:
+        """Reduce one update and do what follows from it on the screen."""
+        before = self.state
+        self.state = reduce(before, update, self.now())
+        if self.state is before:
+            return
+        name = type(update).__name__
+        if isinstance(update, QueueReturned):
+            self.composer.insert(update.text)
+        elif name == "Opened":
+            self._opened()
+        elif name == "PageRead" and isinstance(update, PageRead):
+            self._page_asked = 0
+            if update.newest:
+                self.transcript.reset()
+        if before.requests is not self.state.requests:
+            self._requests_changed()
+        self._give_back(before)
+        self.motion.state_changed(before, self.state)
+        self._tick()
+        self.changed()
+
+    def _opened(self) -> None:
+        gc.collect()
+        gc.freeze()
+        link = self.link
+        if link is None:
+            return
+        self.files.refresh(self.state.root)
+        link.read_history(lambda texts: self._on_loop(self.composer.load_history, texts))
+        threading.Thread(target=_warm, name="fluzo-warm", daemon=True).start()
+        if self.options.session and not self.state.session_id:
+            link.read_page(self.options.session)
+        pending = self.state.waiting_submit
+        if pending is not None:
+            link.start(pending.request_id, pending.text, self.state.session_id, yolo=self.state.yolo)
+
+    def _give_back(self, before: State) -> None:
+        """Queued messages that the ended task did not take return to the composer; nothing typed is lost."""
+        task = self.state.task
+        if before.queued and task is not None and not self.state.running and before.running:
+            left = [item.text for item in before.queued if item.task_id == task.id and item not in self.state.queued]
+            if left:
+                self.composer.insert("\n\n".join([*([""] if not self.composer.empty else []), *left]))
+
+    def submit(self, text: str) -> None:
+        """Start a task with the text, as soon as the runtime is there."""
+        from .link import new_request_id, utc_now
+
+        update = Submitted(new_request_id(), text, utc_now())
+        self.transcript.to_end()
+        self.apply(update)
+        if self.link is not None and self.state.phase == "ready":
+            self.link.start(update.request_id, text, self.state.session_id, yolo=self.state.yolo)
+
+    # --- requests
+
+    def _requests_changed(self) -> None:
+        requests = self.state.requests
+        self.request_at = min(self.request_at, max(len(requests) - 1, 0))
+        shown = requests[self.request_at] if requests else None
+        same = shown is not None and (shown.operation_id, shown.fingerprint) == (
+            self.card.operation_id,
+            self.card.fingerprint,
+        )
+        if not same:
+            self.show_request(self.request_at)
+
+    def show_request(self, number: int) -> None:
+        """Show another waiting request; it inherits neither focus nor choice."""
+        had_focus = self.card.focused
+        self.request_at = number
+        request = self.request
+        choices = 3
+        if request is not None and request.kind == "question":
+            choices = len(request.data.get("choices") or ())
+        self.card = Card(request.operation_id, request.fingerprint, choices) if request else Card()
+        if had_focus:
+            self.body.focus_composer()
+
+    @property
+    def request(self) -> Any:
+        requests = self.state.requests
+        return requests[self.request_at] if self.request_at < len(requests) else None
+
+    def card_key(self, key: approval.KeyName, text: str = "") -> None:
+        from .actions import card_effect
+
+        self.card, effect = approval.press(self.card, key, text, self.now())
+        card_effect(self, effect)
+
+    # --- views
+
+    def open_view(self, view: View) -> None:
+        self.views.append(view)
+        self.app.layout.focus(view.focus)
+        self.changed()
+
+    def close_view(self) -> None:
+        if self.views:
+            self.views.pop()
+        if self.views:
+            self.app.layout.focus(self.views[-1].focus)
+        else:
+            self.body.focus_composer()
+        self.changed()
+
+    def run_action(self, action_id: str, argument: str = "") -> None:
+        from .actions import HANDLERS
+
+        self.recent.append(action_id)
+        del self.recent[:-20]
+        if action_id in VIEWS:
+            self.open_view(VIEWS[action_id](self))
+        elif action_id in HANDLERS:
+            HANDLERS[action_id](self, argument)
+        self.changed()
+
+    def copy(self, text: str, what: str) -> None:
+        from .clipboard import copy
+
+        self.say(copy(text, what, self.app.output, self.options.environ))
+
+    def note(self, text: str, tone: str) -> None:
+        """A sentence of the screen's own in the conversation."""
+        self.apply(Noted(text, tone))
+
+    def terminal_focus(self, focused: bool) -> None:
+        self.terminal_focused = focused
+
+    def say(self, text: str) -> None:
+        """A sentence in the place of the hints, until the next key."""
+        self.flash = text
+        self.changed()
+
+    # --- drawing
+
+    def changed(self) -> None:
+        self.app.invalidate()
+
+    def _changed_paths(self) -> frozenset[str]:
+        return frozenset(str(change.get("path")) for change in self.state.changes)
+
+    def _composer_changed(self) -> None:
+        self.flash = ""
+
+    def _before_render(self, _: object) -> None:
+        gc.disable()
+        size = self.app.output.get_size()
+        columns, rows = size.columns, size.rows
+        self.card_rows = []
+        needed = 0
+        bare = arrange(columns, rows, 0, 1, sidebar_hidden=self.sidebar_hidden)
+        composer = rows_needed(self.composer, bare.composer.width - 2)
+        if self.request is not None and bare.size != "too small":
+            room = arrange(columns, rows, rows, composer, sidebar_hidden=self.sidebar_hidden).card.height
+            self.card_rows = self.body.card_lines(bare.rule.width, room)
+            needed = len(self.card_rows)
+        self.layout: Layout = arrange(columns, rows, needed, composer, sidebar_hidden=self.sidebar_hidden)
+        self._page_older()
+
+    def _page_older(self) -> None:
+        """Fetch the page before the oldest message when its beginning comes near."""
+        state, link = self.state, self.link
+        near = state.more and not self.transcript.follow and self.transcript.near_top
+        if near and link is not None and self._page_asked != state.older:
+            self._page_asked = state.older
+            link.read_page(state.session_id, state.older)
+
+    def _tick(self) -> None:
+        """Once a second while a duration is on screen; never while nothing runs."""
+        if self._tick_due is None and self._loop is not None and (self.state.running or self.state.requests):
+            self._tick_due = self._loop.call_later(1.0, self._ticked)
+
+    def _ticked(self) -> None:
+        self._tick_due = None
+        if self.app.is_running:
+            self.changed()
+            self._tick()
+
+
+def reduce_phase(state: State) -> State:
+    """The state while the runtime is opened once more."""
+    from dataclasses import replace
+
+    return replace(state, phase="opening", failure=None)
+
+
+def _warm() -> None:
+    """Load what the first answer will need, while the person types."""
+    from . import clipboard, markdown, pager  # noqa: F401 - loading them is the purpose.
+
+
+def run_screen(options: Options, opener: "Callable[[], Opener]") -> int:
+    """Show the full screen on this process's terminal and return its exit status.
+
+    `opener` is called on another thread after the first frame and returns what opens the runtime. Whatever happens,
+    the terminal is restored before this returns or raises.
+    """
+    register_keys()
+    with restored():
+        output = ScreenOutput.from_pty(sys.stdout, term=options.environ.get("TERM"), default_color_depth=None)
+        return Screen(options, opener, keyboard=KeyReader(sys.stdin), output=output).run()

@@ -1,0 +1,319 @@
+"""The containers of the screen, sized by the layout alone; each control draws from the state."""
+
+from typing import TYPE_CHECKING
+
+from prompt_toolkit.filters import Condition
+from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+from prompt_toolkit.keys import Keys
+from prompt_toolkit.layout import (
+    AnyContainer,
+    ConditionalContainer,
+    Dimension,
+    DynamicContainer,
+    Float,
+    FloatContainer,
+    HSplit,
+    VSplit,
+    Window,
+)
+from prompt_toolkit.layout.controls import BufferControl, FormattedTextControl, UIContent, UIControl
+from prompt_toolkit.layout.menus import CompletionsMenu
+
+from . import chrome
+from .card import card_lines
+from .composer import PLACEHOLDER, Drawn
+from .layout import MIN_COLUMNS, MIN_ROWS, Rect
+from .logo import compact, mark_rect
+from .rows import clock
+from .text import Line
+from .theme import ROOT_STYLE
+
+if TYPE_CHECKING:
+    from .app import Screen
+
+
+class _CardControl(UIControl):
+    """Draws the card and, while it has focus, sends every key to the card's machine before anything else sees it."""
+
+    def __init__(self, screen: "Screen") -> None:
+        self._screen = screen
+        self._keys = self._bindings()
+
+    def is_focusable(self) -> bool:
+        return True
+
+    def get_key_bindings(self) -> KeyBindings:
+        return self._keys
+
+    def create_content(self, width: int, height: int) -> UIContent:
+        rows = self._screen.card_rows[:height]
+        return UIContent(get_line=rows.__getitem__, line_count=len(rows), show_cursor=False)
+
+    def _bindings(self) -> KeyBindings:
+        keys, screen = KeyBindings(), self._screen
+        keys.add("up")(lambda event: screen.card_key("up"))
+        keys.add("down")(lambda event: screen.card_key("down"))
+        keys.add("enter")(lambda event: screen.card_key("enter"))
+        keys.add("escape")(lambda event: screen.card_key("escape"))
+        keys.add("tab")(lambda event: screen.card_key("tab"))
+        keys.add("pageup")(lambda event: screen.card_key("page"))
+        keys.add("pagedown")(lambda event: screen.card_key("page"))
+
+        @keys.add(Keys.BracketedPaste)
+        def paste(event: KeyPressEvent) -> None:
+            screen.card_key("paste", event.data)
+
+        @keys.add(Keys.Any)
+        def other(event: KeyPressEvent) -> None:
+            text = event.data
+            if screen.card.armed and text in ("[", "]") and len(screen.state.requests) > 1:
+                step = 1 if text == "]" else -1
+                screen.show_request((screen.request_at + step) % len(screen.state.requests))
+            elif text.isprintable() and text:
+                screen.card_key("text", text)
+
+        return keys
+
+
+class Body:
+    """The windows by name, and which of them has the keyboard."""
+
+    def __init__(self, screen: "Screen") -> None:
+        self._screen = screen
+        self.mouse_on = Condition(lambda: screen.mouse)
+        self.transcript = Window(screen.transcript, wrap_lines=False, always_hide_cursor=True)
+        self.card = Window(_CardControl(screen), always_hide_cursor=True, style="class:bg.raised")
+        composer_control = BufferControl(
+            screen.composer.buffer, input_processors=[Drawn(screen.composer)], include_default_input_processors=False
+        )
+        self.composer = Window(composer_control, wrap_lines=True, dont_extend_height=True)
+        self.root = DynamicContainer(self._root)
+        self._main = self._conversation()
+        self._small = Window(FormattedTextControl(self._too_small), always_hide_cursor=True, style=ROOT_STYLE)
+        # The composer stays in the tree, so that what is typed on a small screen is not lost.
+        hidden = HSplit([self._small, Window(composer_control, height=0)])
+        self._small_screen = hidden
+
+    # --- what is shown
+
+    def _root(self) -> AnyContainer:
+        screen = self._screen
+        if screen.layout.size == "too small":
+            return self._small_screen
+        pages = [view for view in screen.views if view.kind == "page"]
+        if not pages:
+            return self._main
+        status = Window(FormattedTextControl(self._status), height=1, always_hide_cursor=True)
+        return HSplit([DynamicContainer(lambda: pages[-1].container), status], style=ROOT_STYLE)
+
+    def _conversation(self) -> FloatContainer:
+        screen = self._screen
+
+        def exact(height: int) -> Dimension:
+            return Dimension.exact(height)
+
+        self.transcript.height = lambda: exact(screen.layout.transcript.height)
+        self.card.height = lambda: exact(screen.layout.card.height)
+        self.composer.height = lambda: exact(screen.layout.composer.height)
+        prompt = Window(FormattedTextControl(self._prompt), width=2, always_hide_cursor=True)
+        column = HSplit(
+            [
+                DynamicContainer(lambda: self.transcript if len(screen.state.blocks) else self._welcome),
+                ConditionalContainer(self.card, Condition(lambda: screen.layout.card.height > 0)),
+                Window(FormattedTextControl(self._rule), height=1, always_hide_cursor=True),
+                VSplit([prompt, self.composer]),
+            ],
+            width=lambda: exact(screen.layout.rule.width),
+        )
+        self._welcome = Window(
+            FormattedTextControl(self._welcome_text),
+            height=lambda: exact(screen.layout.transcript.height),
+            always_hide_cursor=True,
+        )
+        side = VSplit(
+            [
+                Window(char=screen.glyphs.bar, width=1, style="class:border.idle"),
+                HSplit(
+                    [
+                        Window(height=3, always_hide_cursor=True),
+                        Window(height=1),
+                        Window(FormattedTextControl(self._sidebar), always_hide_cursor=True),
+                    ]
+                ),
+            ],
+            width=lambda: exact(screen.layout.sidebar.width),
+        )
+        body = HSplit(
+            [
+                ConditionalContainer(
+                    Window(FormattedTextControl(self._header), height=1, always_hide_cursor=True),
+                    Condition(lambda: screen.layout.header.height > 0),
+                ),
+                VSplit([column, ConditionalContainer(side, Condition(lambda: screen.layout.sidebar.width > 0))]),
+                Window(FormattedTextControl(self._status), height=1, always_hide_cursor=True),
+            ],
+            style=ROOT_STYLE,
+        )
+        below = Window(FormattedTextControl(self._below), height=1, width=30, always_hide_cursor=True)
+        return FloatContainer(
+            body,
+            floats=[
+                Float(CompletionsMenu(max_height=8, scroll_offset=1), xcursor=True, ycursor=True),
+                Float(
+                    ConditionalContainer(below, Condition(lambda: self._below_text() != "")),
+                    left=2,
+                    bottom=3,
+                ),
+                Float(
+                    DynamicContainer(lambda: self._float()),
+                    top=2,
+                ),
+            ],
+        )
+
+    def _float(self) -> AnyContainer:
+        floats = [view for view in self._screen.views if view.kind == "float"]
+        return floats[-1].container if floats else Window(width=0, height=0)
+
+    # --- texts
+
+    def _header(self) -> Line:
+        screen = self._screen
+        mark = compact(screen.theme, screen.depth)
+        return chrome.header(screen.state, screen.layout.columns, mark, screen.glyphs)
+
+    def _rule(self) -> Line:
+        screen = self._screen
+        return chrome.rule(screen.state, screen.layout.rule.width, screen.glyphs, focused=self.focus == "composer")
+
+    def _prompt(self) -> Line:
+        return [("class:border.focus" if self.focus == "composer" else "class:text.faint", "> ")]
+
+    def _status(self) -> Line:
+        screen = self._screen
+        flash = screen.flash or (screen.views[-1].hints() if screen.views else "")
+        return chrome.status(
+            screen.state, screen.layout.columns, screen.now(), screen.registry, self.focus, flash, screen.glyphs
+        )
+
+    def _sidebar(self) -> Line:
+        screen = self._screen
+        area = screen.layout.sidebar
+        rows = chrome.sidebar(screen.state, area.width - 3, area.height - 4, screen.now(), screen.glyphs)
+        return _joined([[("", " "), *row] for row in rows])
+
+    def _welcome_text(self) -> Line:
+        screen = self._screen
+        failure = screen.state.failure
+        rows = chrome.welcome(screen.state, screen.registry, "")
+        if failure is not None:
+            rows = [[], *_failure_rows(failure.message, failure.code, failure.hint, screen.layout.rule.width - 6)]
+        return _joined([[("", "  "), *row] for row in rows])
+
+    def _below_text(self) -> str:
+        screen = self._screen
+        rows = screen.transcript.new_rows
+        return f" {rows} new lines below  {screen.registry.key('scroll.end')} " if rows else ""
+
+    def _below(self) -> Line:
+        return [("class:bg.select class:text.on_select", self._below_text())]
+
+    def _too_small(self) -> Line:
+        screen = self._screen
+        columns, rows = screen.layout.columns, screen.layout.rows
+        state = screen.state
+        since = f" {clock(screen.now() - state.task.since)}" if state.task and state.running else ""
+        keeps = f"The task keeps running: {chrome.word(state)}{since}" if state.running else "Nothing is lost."
+        lines = [
+            "FLUZO",
+            "",
+            f"Too small: {columns}x{rows}. Needs {MIN_COLUMNS}x{MIN_ROWS}.",
+            keeps,
+            "Ctrl+C cancel   approvals are off here",
+        ]
+        shown = lines[: max(rows, 1)]
+        top = max((rows - len(shown)) // 2, 0)
+        text = "\n" * top + "\n".join(line[:columns].center(columns).rstrip() for line in shown)
+        return [("class:text.primary", text)]
+
+    def card_lines(self, width: int, height: int) -> list[Line]:
+        """The shown request as rows."""
+        screen, state = self._screen, self._screen.state
+        request = screen.request
+        task = state.tasks.get(request.task_id)
+        return card_lines(
+            request,
+            screen.card,
+            (screen.request_at + 1, len(state.requests)),
+            (task.text if task else "", task.turns if task else 0),
+            width,
+            height,
+            screen.glyphs,
+        )
+
+    # --- focus
+
+    @property
+    def focus(self) -> str:
+        """Which part has the keyboard: composer, card, transcript or view."""
+        screen = self._screen
+        if screen.views:
+            return "view"
+        current = screen.app.layout.current_window
+        return "card" if current is self.card else "transcript" if current is self.transcript else "composer"
+
+    def focus_composer(self) -> None:
+        self._screen.transcript.focused = False
+        self._screen.app.layout.focus(self.composer)
+
+    def focus_card(self) -> None:
+        from .approval import take_focus
+
+        screen = self._screen
+        if screen.request is not None and screen.layout.card.height:
+            screen.transcript.focused = False
+            screen.card = take_focus(screen.card, screen.now())
+            screen.app.layout.focus(self.card)
+
+    def focus_transcript(self) -> None:
+        screen = self._screen
+        if len(screen.state.blocks):
+            transcript = screen.transcript
+            transcript.focused = True
+            if transcript.selected is None and transcript.shown:
+                transcript.selected = transcript.shown[-1].key
+            screen.app.layout.focus(self.transcript)
+
+    def mark_rect(self) -> Rect | None:
+        """Where the pixel mark stands, or None while it is not shown or something may cover it."""
+        screen = self._screen
+        if screen.views or screen.layout.size == "too small":
+            return None
+        return mark_rect(screen.layout)
+
+
+def _failure_rows(message: str, code: str, hint: str, width: int) -> list[Line]:
+    from .render import _wrapped
+
+    rows: list[Line] = [[("class:state.blocked", f"! Fluzo cannot begin here.  [{code}]")], []]
+    rows += _wrapped(message, max(width, 20), "class:text.primary")
+    if hint:
+        rows += [[], *_wrapped(hint, max(width, 20), "class:text.muted")]
+    rows += [
+        [],
+        [("class:text.muted", "Nothing was started and nothing was changed. /retry tries again, /config edits")],
+    ]
+    rows += [[("class:text.muted", ".fluzo in your editor, Ctrl+C twice leaves. What you type here is kept.")]]
+    return rows
+
+
+def _joined(rows: list[Line]) -> Line:
+    found: Line = []
+    for number, row in enumerate(rows):
+        if number:
+            found.append(("", "\n"))
+        found += row
+    return found
+
+
+__all__ = ["PLACEHOLDER", "Body"]

@@ -1,0 +1,199 @@
+"""The permission and question card in rows: everything that is asked for, exactly, before anybody can answer. Pure."""
+
+import shlex
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from .approval import Card
+from .sanitize import clean, visible, visible_text
+from .state import Request
+from .text import Fragment, Line, cells, cut_line, drawable, rows_of, shorten
+from .theme import Glyphs
+
+LABEL = 10
+UNSANDBOXED = "! UNSANDBOXED: runs as you; can write any file, use network"
+_DANGER = "class:danger.fg class:danger.bg"
+_FILE_WORDS = {"edit": "edit a file", "write": "write a file", "delete": "delete a file", "move": "move a file"}
+MAX_DIFF_ROWS = 8
+MAX_COMMAND_ROWS = 4
+
+
+def title_of(request: Request) -> str:
+    data = request.data
+    if request.kind == "question":
+        return "Question"
+    scope = data.get("scope") or {}
+    if "script" in scope:
+        return "run a shell script"
+    if "argv" in scope:
+        return "run a git command" if data.get("tool") == "git" else "run a shell command"
+    return _FILE_WORDS.get(str(data.get("action")), visible_text(f"{data.get('tool')} {data.get('action')}"))
+
+
+def whole_text(request: Request) -> str:
+    """What the `v` key opens: the command or script and the whole change, with nothing hidden."""
+    scope = request.data.get("scope") or {}
+    parts = [_command(scope)] if "argv" in scope or "script" in scope else []
+    parts += [str(request.data.get("summary") or "")]
+    parts += [str(request.data.get("preview") or "")]
+    return "\n\n".join("\n".join(visible_text(row) for row in part.split("\n")) for part in parts if part)
+
+
+def card_lines(
+    request: Request, card: Card, place: tuple[int, int], task: tuple[str, int], width: int, height: int, glyphs: Glyphs
+) -> list[Line]:
+    """The framed card, `width` cells wide and at most `height` rows. `place` is which of how many; `task` its text
+    and turn. Reach and choices are never cut; the command and the diff are, and the card says so."""
+    inner = width - 4
+    if request.kind == "question":
+        first, fixed, tail = _question(request, card, inner)
+        diff: list[Line] = []
+    else:
+        first, fixed, diff = _permission(request, task, inner)
+        tail = _choices(card, glyphs)
+    hint = _hint(request, card)
+    tight = len(first[:MAX_COMMAND_ROWS]) + len(fixed) + len(diff[:MAX_DIFF_ROWS]) + len(tail) + 5 > height
+    blank: list[Line] = [] if tight else [[]]
+    room = max(height - 2 - len(fixed) - len(tail) - 1 - 2 * len(blank), 1)
+    first, room = _cut(first, min(room, MAX_COMMAND_ROWS), len(diff) > 0), room
+    shown_diff = _cut(diff, min(room - len(first), MAX_DIFF_ROWS), True) if diff else []
+    body = [*first, *fixed, *shown_diff, *blank, *tail, *blank, hint]
+    which = f" {place[0]} of {place[1]}" if request.kind == "permission" else ""
+    name = f"Permission{which}: {title_of(request)}" if request.kind == "permission" else "Question"
+    return _framed(body, name, "you answer here" if card.focused else "", width, glyphs, focused=card.focused)
+
+
+def _framed(body: Sequence[Line], name: str, right: str, width: int, glyphs: Glyphs, *, focused: bool) -> list[Line]:
+    edge = "class:border.focus" if focused else "class:state.waiting"
+    top_left, top_right, low_left, low_right = glyphs.corners
+    name = shorten(drawable(name), width - 8, glyphs.more)
+    right = f" {right} {glyphs.rule}" if right and width > cells(name) + len(right) + 12 else ""
+    fill = glyphs.rule * (width - 5 - cells(name) - cells(right))
+    rows: list[Line] = [
+        [(edge, f"{top_left}{glyphs.rule} "), ("class:text.strong", name), (edge, f" {fill}{right}{top_right}")]
+    ]
+    for line in body:
+        room = width - 4
+        used = sum(cells(part) for _, part in line)
+        clipped = list(line) if used <= room else cut_line(line, 0, room)
+        pad = " " * max(room - used, 0)
+        rows.append([(edge, f"{glyphs.bar} "), *clipped, ("", pad), (edge, f" {glyphs.bar}")])
+    rows.append([(edge, low_left + glyphs.rule * (width - 2) + low_right)])
+    return rows
+
+
+def _permission(request: Request, task: tuple[str, int], width: int) -> tuple[list[Line], list[Line], list[Line]]:
+    data = request.data
+    scope: Mapping[str, Any] = data.get("scope") or {}
+    process = "argv" in scope or "script" in scope
+    if process:
+        first = _labelled("script" if "script" in scope else "run", _command(scope), width)
+    else:
+        first = []
+        for path in scope.get("paths") or (str(data.get("summary")),):
+            first += _labelled(str(data.get("action")), str(path), width)
+    fixed: list[Line] = []
+    if process:
+        fixed += _labelled("cwd", str(scope.get("cwd", ".")), width)
+    fixed += _labelled("scope", _scope_words(data, scope), width)
+    if data.get("text") and data.get("reason") == "may_repeat_unknown":
+        fixed += _labelled("risk", str(data["text"]), width, _DANGER)
+    if scope.get("versions"):
+        fixed += _labelled("note", "! touches changes of your own, made before this task", width, "class:warn.fg")
+    if process:
+        fixed += _labelled("reach", UNSANDBOXED, width, _DANGER)
+    fixed += _labelled("asked by", f'task "{shorten(" ".join(task[0].split()), 40)}", turn {task[1]}', width)
+    preview = str(data.get("preview") or "")
+    return first, fixed, diff_rows(preview, width) if preview else []
+
+
+def _scope_words(data: Mapping[str, Any], scope: Mapping[str, Any]) -> str:
+    env = data.get("env") or scope.get("env") or {}
+    given = f", env {' '.join(map(str, env))}" if env else ""
+    if "script" in scope:
+        return f"this whole script exactly, this folder{given}"
+    if "argv" in scope:
+        number = len(scope["argv"])
+        words = f"these {number} arguments" if number > 1 else "this one word"
+        return f"{words} exactly, this folder{given}"
+    number = len(scope.get("paths") or ())
+    return f"{data.get('action')} of {'this path' if number == 1 else f'these {number} paths'} only"
+
+
+def _command(scope: Mapping[str, Any]) -> str:
+    if "script" in scope:
+        return str(scope["script"])
+    return shlex.join(str(part) for part in scope.get("argv") or ())
+
+
+def _labelled(label: str, text: str, width: int, style: str = "") -> list[Line]:
+    """Rows of one value, its name before the first; what is misleading in it is spelt out."""
+    rows: list[Line] = []
+    room = max(width - LABEL, 8)
+    for part in text.split("\n"):
+        line = [(shown or style, piece) for shown, piece in visible(part)]
+        flat = "".join(piece for _, piece in line)
+        for start, end in rows_of(flat, room):
+            head: Fragment = ("class:text.muted", f"{'' if rows else label:<{LABEL}}")
+            rows.append([head, *cut_line(line, start, end)])
+    return rows
+
+
+def diff_rows(diff: str, width: int) -> list[Line]:
+    """A unified diff in rows; the sign carries the meaning, the colour repeats it."""
+    rows: list[Line] = []
+    for text in diff.rstrip("\n").split("\n"):
+        style = {"+": "class:diff.add.fg class:diff.add.bg", "-": "class:diff.del.fg class:diff.del.bg"}.get(
+            text[:1], "class:diff.hunk" if text.startswith("@@") else "class:text.muted"
+        )
+        if text.startswith(("+++ ", "--- ")):
+            style = "class:text.faint"
+        shown = "".join(piece for _, piece in visible(text.replace("\t", "    ")))
+        rows.append([(style, shorten(shown, width))])
+    return rows
+
+
+def _choices(card: Card, glyphs: Glyphs) -> list[Line]:
+    texts = (
+        ("Deny", "(also Alt+N from anywhere)"),
+        ("Allow once", "this call only"),
+        ("Allow for this task", "the same scope, until the task ends"),
+    )
+    return [_choice(number, name, told, card) for number, (name, told) in enumerate(texts, 1)]
+
+
+def _choice(number: int, name: str, told: str, card: Card) -> Line:
+    chosen = card.choice == number
+    style = "class:bg.select class:text.on_select" if chosen else "class:text.primary"
+    faint = style if chosen else "class:text.muted"
+    return [(style, f"{'>' if chosen else ' '} {number}  {name:<22}"), (faint, f"{told} ")]
+
+
+def _question(request: Request, card: Card, width: int) -> tuple[list[Line], list[Line], list[Line]]:
+    first: list[Line] = []
+    for part in clean(str(request.data.get("question") or "")).split("\n"):
+        text = drawable(part)
+        first += [[("class:text.strong", text[start:end])] for start, end in rows_of(text, width)]
+    choices = [drawable(visible_text(str(choice))) for choice in request.data.get("choices") or ()]
+    rows = [_choice(number, shorten(choice, width - 8), "", card) for number, choice in enumerate(choices, 1)]
+    return first, [], rows
+
+
+def _hint(request: Request, card: Card) -> Line:
+    style = "class:text.strong" if card.flash else "class:text.muted"
+    if request.sent:
+        return [("class:text.strong", f"Sent: {request.sent}. Waiting for the runtime.")]
+    if request.kind == "question" and not request.data.get("choices"):
+        return [(style, "Type /answer and your text in the composer, then Enter. Alt+N stops without one.")]
+    if not card.focused:
+        return [(style, "Nothing is chosen. Typing goes to the composer. Tab to answer.")]
+    if not card.choice:
+        return [(style, f"Choose with Up/Down or 1-{card.choices}, then Enter.  v whole text  Esc back")]
+    return [(style, f"Enter confirms {card.choice}.  Up/Down or 1-{card.choices} change.  v whole text  Esc back")]
+
+
+def _cut(rows: list[Line], room: int, said: bool) -> list[Line]:
+    room = max(room, 1)
+    if len(rows) <= room:
+        return rows
+    return [*rows[: room - 1], [("class:warn.fg", f"{' ' * LABEL}... v whole text ({len(rows)} rows)")]]

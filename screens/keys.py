@@ -1,0 +1,135 @@
+"""The one registry of actions: key, palette title and slash name of each. Keys, palette, help and hints read it.
+
+Invariant: no action here approves anything. Approving is two acts inside a focused card and has no name to call.
+"""
+
+from typing import Literal, NamedTuple
+
+Context = Literal["global", "composer", "transcript", "card", "view"]
+
+
+class Action(NamedTuple):
+    """`keys` are as people read them (`Ctrl+P`); `slash` is typed in the composer, with what may follow it."""
+
+    id: str
+    title: str
+    keys: tuple[str, ...] = ()
+    slash: str = ""
+    context: Context = "global"
+    argument: str = ""
+
+
+ACTIONS = (
+    Action("palette", "Every command", ("Ctrl+P",), "/commands"),
+    Action("help", "Keys", ("F1",), "/keys"),
+    Action("interrupt", "Cancel the task, clear the draft, quit", ("Ctrl+C",), "/cancel"),
+    Action("kill", "Force stop the task (asks first)", (), "/kill"),
+    Action("quit", "Quit", (), "/quit"),
+    Action("escape", "Close what is on top", ("Esc",)),
+    Action("focus.next", "Next focus", ("Tab",)),
+    Action("focus.previous", "Previous focus", ("Shift+Tab",)),
+    Action("answer", "Answer what is asked", (), "/answer", argument="text"),
+    Action("deny", "Deny the shown request", ("Alt+N",), "/deny"),
+    Action("request.previous", "Previous request", ("[",), "", "card"),
+    Action("request.next", "Next request", ("]",), "", "card"),
+    Action("session.new", "New session", (), "/new"),
+    Action("toggle.row", "Open or close a tool row", ("Ctrl+O",), "/open"),
+    Action("toggle.turn", "Open or close the whole turn", ("Alt+O",), "/open-all"),
+    Action("find", "Find in the conversation", ("F3",), "/find", argument="text"),
+    Action("copy.reply", "Copy the last reply", (), "/copy"),
+    Action("sidebar", "Show or hide the sidebar", ("F8",), "/sidebar"),
+    Action("permissions", "Permission history", (), "/permissions"),
+    Action("yolo.on", "Ask nothing in this session (asks you first)", (), "/yolo"),
+    Action("yolo.off", "Ask again", (), "/ask"),
+    Action("motion", "Reduced motion on or off", (), "/motion"),
+    Action("mouse", "Mouse on or off", (), "/mouse"),
+    Action("retry", "Try to open the runtime again", (), "/retry"),
+    Action("config.edit", "Edit .fluzo in your editor", (), "/config"),
+    Action("redraw", "Redraw the screen", ("Ctrl+L",), "/redraw"),
+    Action("suspend", "Suspend to the shell", ("Ctrl+Z",), "/suspend"),
+    Action("scroll.page_up", "Page up", ("PgUp",), "/page-up"),
+    Action("scroll.page_down", "Page down", ("PgDn",), "/page-down"),
+    Action("scroll.up", "Scroll up", ("Shift+Up",), "/scroll-up"),
+    Action("scroll.down", "Scroll down", ("Shift+Down",), "/scroll-down"),
+    Action("scroll.top", "To the beginning", ("Ctrl+Home",), "/top"),
+    Action("scroll.end", "To the end, and follow", ("Ctrl+End",), "/end"),
+    Action("send", "Send; while a task runs, queue", ("Enter",), "", "composer"),
+    Action("newline", "New line", ("Alt+Enter", "Ctrl+J", "Shift+Enter"), "", "composer"),
+    Action("editor", "External editor", ("Ctrl+G",), "/editor", "composer"),
+    Action("history.find", "Search what you sent before", ("Ctrl+R",), "/history", "composer"),
+    Action("queue.show", "Show queued messages", (), "/queue"),
+    Action("transcript.down", "Line down", ("j", "Down"), "", "transcript"),
+    Action("transcript.up", "Line up", ("k", "Up"), "", "transcript"),
+    Action("transcript.half_down", "Half a page down", ("d", "Space"), "", "transcript"),
+    Action("transcript.half_up", "Half a page up", ("u",), "", "transcript"),
+    Action("transcript.top", "To the beginning", ("g",), "", "transcript"),
+    Action("transcript.end", "To the end", ("G",), "", "transcript"),
+    Action("transcript.next_turn", "Next turn", ("]",), "", "transcript"),
+    Action("transcript.previous_turn", "Previous turn", ("[",), "", "transcript"),
+    Action("transcript.open", "Open or close the row", ("Enter",), "", "transcript"),
+    Action("transcript.copy", "Copy the block", ("y",), "", "transcript"),
+    Action("transcript.copy_code", "Copy the nearest code", ("c",), "", "transcript"),
+    Action("transcript.copy_turn", "Copy the turn", ("Y",), "", "transcript"),
+    Action("transcript.pager", "Whole text in the pager", ("v",), "", "transcript"),
+    Action("transcript.find", "Find", ("/",), "", "transcript"),
+    Action("find.next", "Next match", ("n",), "", "transcript"),
+    Action("find.previous", "Previous match", ("N",), "", "transcript"),
+)
+"""Views add theirs with `Registry.add`."""
+
+_SPECIAL = {
+    "enter": "enter",
+    "esc": "escape",
+    "tab": "tab",
+    "space": " ",
+    "pgup": "pageup",
+    "pgdn": "pagedown",
+    "up": "up",
+    "down": "down",
+    "left": "left",
+    "right": "right",
+    "home": "home",
+    "end": "end",
+}
+
+
+def parse_key(shown: str) -> tuple[str, ...]:
+    """The prompt-toolkit keys of a key as people read it."""
+    *modifiers, name = shown.split("+") if shown != "+" else ["+"]
+    key = name if len(name) == 1 else _SPECIAL.get(name.lower(), name.lower())
+    if shown == "Shift+Enter":
+        return ("f24",)  # The spare key that the reader maps both of its sequences to.
+    if modifiers == ["Ctrl"]:
+        return (f"c-{key.lower()}",)
+    if modifiers == ["Shift"]:
+        return (f"s-{key}",)
+    if modifiers == ["Alt"]:
+        return ("escape", key.lower() if len(key) == 1 else key)
+    return (key,)
+
+
+class Registry:
+    """All actions by id; what views bring is added when they are registered."""
+
+    def __init__(self, actions: tuple[Action, ...] = ACTIONS) -> None:
+        self.actions: dict[str, Action] = {}
+        self.add(*actions)
+
+    def add(self, *actions: Action) -> None:
+        """Register actions; a second action of the same id is a mistake of the program."""
+        for action in actions:
+            if action.id in self.actions:
+                raise ValueError(f"action {action.id} is registered twice")
+            self.actions[action.id] = action
+
+    def key(self, action_id: str) -> str:
+        """The first key of an action as people read it, for hints."""
+        keys = self.actions[action_id].keys
+        return keys[0] if keys else self.actions[action_id].slash
+
+    def by_slash(self, name: str) -> Action | None:
+        return next((action for action in self.actions.values() if action.slash == name), None)
+
+    def commands(self) -> list[Action]:
+        """What the palette and the slash list offer."""
+        return [action for action in self.actions.values() if action.slash]

@@ -1,0 +1,113 @@
+"""The pager: one long text in full, to read, search and copy. Looking changes nothing."""
+
+from typing import TYPE_CHECKING, Literal
+
+from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+from prompt_toolkit.layout import HSplit, Window
+from prompt_toolkit.layout.controls import FormattedTextControl, UIContent, UIControl
+
+from .keys import Registry
+from .text import Line, drawable, shorten
+from .transcript import highlighted
+
+if TYPE_CHECKING:
+    from .app import Screen
+
+
+class _Body(UIControl):
+    def __init__(self, text: str, keys: KeyBindings) -> None:
+        self.lines = [drawable(line) for line in text.split("\n")]
+        self.top, self.left, self.height = 0, 0, 1
+        self.find = ""
+        self._keys = keys
+
+    def is_focusable(self) -> bool:
+        return True
+
+    def get_key_bindings(self) -> KeyBindings:
+        return self._keys
+
+    def move(self, rows: int) -> None:
+        self.top = max(0, min(self.top + rows, len(self.lines) - self.height))
+
+    def create_content(self, width: int, height: int) -> UIContent:
+        self.height = height
+        self.top = max(0, min(self.top, len(self.lines) - height))
+        shown: list[Line] = []
+        for line in self.lines[self.top : self.top + height]:
+            row: Line = [("", " " + shorten(line[self.left :], width - 2))]
+            shown.append(highlighted(row, self.find) if self.find else row)
+        return UIContent(get_line=shown.__getitem__, line_count=len(shown), show_cursor=False)
+
+
+class Pager:
+    """A page view over one text, already sanitized."""
+
+    kind: Literal["page", "float"] = "page"
+
+    def __init__(self, screen: "Screen", name: str, text: str) -> None:
+        self._name = name
+        self._text = text
+        self._screen = screen
+        self._body = _Body(text, self._bindings())
+        self.focus = Window(self._body, always_hide_cursor=True, style="class:bg.base")
+        self.container = HSplit(
+            [
+                Window(FormattedTextControl(self._head), height=1, always_hide_cursor=True),
+                Window(char=screen.glyphs.rule, height=1, style="class:border.idle"),
+                self.focus,
+            ]
+        )
+
+    def hints(self) -> str:
+        return "Up/Down PgUp/PgDn Left/Right scroll  y copy  Esc back"
+
+    def refresh(self) -> None:
+        """The text is what it was when it was opened."""
+
+    def _head(self) -> Line:
+        body = self._body
+        last = min(body.top + body.height, len(body.lines))
+        where = f"  rows {body.top + 1} to {last} of {len(body.lines)}"
+        return [("", " "), ("class:text.strong", shorten(drawable(self._name), 60)), ("class:text.muted", where)]
+
+    def _bindings(self) -> KeyBindings:
+        keys = KeyBindings()
+        moves = {"down": 1, "j": 1, "up": -1, "k": -1}
+        for key, rows in moves.items():
+            keys.add(key)(lambda event, rows=rows: self._body.move(rows))
+        keys.add("pagedown")(lambda event: self._body.move(self._body.height - 2))
+        keys.add(" ")(lambda event: self._body.move(self._body.height - 2))
+        keys.add("pageup")(lambda event: self._body.move(2 - self._body.height))
+        keys.add("g")(lambda event: self._body.move(-len(self._body.lines)))
+        keys.add("home")(lambda event: self._body.move(-len(self._body.lines)))
+        keys.add("G")(lambda event: self._body.move(len(self._body.lines)))
+        keys.add("end")(lambda event: self._body.move(len(self._body.lines)))
+
+        @keys.add("right")
+        @keys.add("l")
+        def right(event: KeyPressEvent) -> None:
+            self._body.left += 8
+
+        @keys.add("left")
+        @keys.add("h")
+        def left(event: KeyPressEvent) -> None:
+            self._body.left = max(self._body.left - 8, 0)
+
+        @keys.add("y")
+        def copy(event: KeyPressEvent) -> None:
+            self._screen.copy(self._text, "the text")
+
+        return keys
+
+
+def help_text(registry: Registry) -> str:
+    """Every action with its keys, by context."""
+    rows: list[str] = []
+    names = {"global": "Everywhere", "composer": "In the composer", "transcript": "In the conversation (Tab)"}
+    for context in dict.fromkeys(action.context for action in registry.actions.values()):
+        rows += ["", names.get(context, f"In {context}"), ""]
+        for action in registry.actions.values():
+            if action.context == context:
+                rows.append(f"  {'  '.join(action.keys):<30} {action.slash:<14} {action.title}")
+    return "\n".join(rows[1:])

@@ -1,0 +1,246 @@
+"""Blocks to rows, cached: what a block looks like at a width, in a theme, opened or closed.
+
+Invariant: a cached rendering is found by everything it depends on, and never changed; a streaming text keeps the rows
+of its settled part and renders its tail alone. Counters say how much work was done, for tests and diagnostics.
+"""
+
+from collections import OrderedDict
+from dataclasses import dataclass
+
+from .blocks import Block
+from .card import diff_rows
+from .rows import CHANGES, clock, seconds
+from .text import Line, cells, drawable, justify, rows_of, shorten
+from .theme import Glyphs
+
+CACHE_CELLS = 4_000_000
+"""Bound of the cache in characters kept; about 32 MB of rows."""
+FAILED_ROWS = 10
+DIFF_ROWS = 12
+OPEN_ROWS = 200
+LIVE_THOUGHT_ROWS = 2
+_VERB = 7
+
+RAIL = {
+    "completed": "class:state.completed",
+    "failed": "class:state.failed",
+    "cancelled": "class:state.cancelled",
+    "blocked": "class:state.blocked",
+    "waiting": "class:state.waiting",
+    "stopping": "class:state.blocked",
+    "running": "class:state.running",
+}
+
+
+@dataclass(slots=True)
+class Streaming:
+    """The settled beginning of a text that still grows."""
+
+    width: int = 0
+    characters: int = 0
+    rows: tuple[Line, ...] = ()
+    source: str = ""
+
+
+class BlockRenderer:
+    def __init__(self, glyphs: Glyphs) -> None:
+        self.glyphs = glyphs
+        self.colors = True
+        self.keys = {"open": "Ctrl+O"}
+        self.rendered = 0
+        self.hits = 0
+        self._cache: OrderedDict[tuple[object, ...], list[Line]] = OrderedDict()
+        self._kept = 0
+        self._streams: dict[int, Streaming] = {}
+
+    def clear(self) -> None:
+        """Forget everything; only another conversation needs it."""
+        self._cache.clear()
+        self._streams.clear()
+        self._kept = 0
+
+    def rows(self, block: Block, previous: Block | None, width: int, now: float) -> list[Line]:
+        """The rows of a block without its rail, at most `width` cells; a gap before it counts as its first row."""
+        gap = _gap(block, previous)
+        live = block.tool is not None and block.state in ("running", "stopping")
+        key = (block.key, block.revision, block.kind, width, gap, self.colors, self.glyphs.done)
+        if not live and (found := self._cache.get(key)) is not None:
+            self._cache.move_to_end(key)
+            self.hits += 1
+            return found
+        self.rendered += 1
+        rows = [*([[]] if gap else []), *self._render(block, width, now)]
+        if not live:
+            self._keep(key, rows)
+        return rows
+
+    def estimate(self, block: Block, width: int) -> int:
+        """Rows a block will take, without rendering it."""
+        if block.kind == "tool" or (block.kind == "thought" and not block.open):
+            return 1
+        return 1 + block.source.count("\n") + len(block.source) // max(width, 1)
+
+    def _keep(self, key: tuple[object, ...], rows: list[Line]) -> None:
+        self._cache[key] = rows
+        self._kept += _weight(rows)
+        while self._kept > CACHE_CELLS and len(self._cache) > 1:
+            _, dropped = self._cache.popitem(last=False)
+            self._kept -= _weight(dropped)
+
+    def _render(self, block: Block, width: int, now: float) -> list[Line]:
+        match block.kind:
+            case "user":
+                return self._user(block, width)
+            case "text":
+                return self._text(block, width)
+            case "thought":
+                return self._thought(block, width)
+            case "tool":
+                return self._tool(block, width, now)
+            case "rule":
+                return [self._rule(block, width)]
+            case _:
+                return self._told(block, width)
+
+    # --- kinds
+
+    def _user(self, block: Block, width: int) -> list[Line]:
+        shown = block.at[11:16] if len(block.at) > 16 else ""
+        word = {"sending": "sending", "refused": "not accepted"}.get(block.state, shown)
+        rows = _wrapped(block.source, min(width, 100), "class:text.primary")
+        if word:
+            last = "".join(part for _, part in rows[-1])
+            if cells(last) + cells(word) + 2 <= width:
+                rows[-1] = [*rows[-1], ("", " " * (width - cells(last) - cells(word))), ("class:text.faint", word)]
+            else:
+                rows.append([("class:text.faint", " " * (width - cells(word)) + word)])
+        return rows
+
+    def _text(self, block: Block, width: int) -> list[Line]:
+        from .markdown import render, settled
+
+        if block.state != "running":
+            self._streams.pop(block.key, None)
+            return render(block.source, width, self.glyphs, colors=self.colors)
+        stream = self._streams.setdefault(block.key, Streaming())
+        if stream.width != width or not block.source.startswith(stream.source):
+            stream.width, stream.characters, stream.rows, stream.source = width, 0, (), ""
+        end = settled(block.source, stream.characters)
+        if end > stream.characters:
+            piece = render(block.source[stream.characters : end], width, self.glyphs, colors=self.colors)
+            stream.rows = (*stream.rows, *([[]] if stream.rows and piece else []), *piece)
+            stream.characters, stream.source = end, block.source[:end]
+        tail = render(block.source[stream.characters :], width, self.glyphs, colors=self.colors)
+        rows = [*stream.rows, *([[]] if stream.rows and tail else []), *tail]
+        if rows and sum(cells(part) for _, part in rows[-1]) < width:
+            rows[-1] = [*rows[-1], ("class:text.muted", self.glyphs.caret)]
+        return rows
+
+    def _thought(self, block: Block, width: int) -> list[Line]:
+        running = block.state == "running"
+        glyph = self.glyphs.opened if block.open else self.glyphs.closed
+        took = f"thought for {seconds(block.started)}" if block.started else "thought"
+        head: Line = [("class:role.thought", f"{glyph} {'thinking' if running else took}")]
+        if not block.open and not running:
+            return [head]
+        body = _wrapped(block.source.strip("\n"), max(min(width - 2, 98), 8), "class:role.thought")
+        if not block.open:
+            body = body[-LIVE_THOUGHT_ROWS:]
+        return [head, *([("", "  "), *row] for row in body)]
+
+    def _tool(self, block: Block, width: int, now: float) -> list[Line]:
+        tool, glyphs = block.tool, self.glyphs
+        if tool is None:
+            return []
+        opened = is_open(block)
+        glyph = {
+            "completed": glyphs.done,
+            "failed": glyphs.failed,
+            "waiting": glyphs.waiting,
+            "queued": glyphs.waiting,
+            "cancelled": glyphs.cancelled,
+            "unknown": "?",
+        }.get(block.state, glyphs.closed)
+        if opened and (tool.output or tool.diff):
+            glyph = glyphs.opened
+        facts = f"running  {clock(now - tool.started)}" if block.state == "running" else tool.facts
+        facts = "waiting" if block.state == "waiting" else facts
+        right = "  ".join(part for part in (tool.tag, facts) if part)
+        style = RAIL.get(block.state, "class:state.idle")
+        left_room = width - 2 - _VERB - (cells(right) + 2 if right else 0)
+        right = right if left_room >= 12 else shorten(right, max(width - 2 - _VERB - 12, 0), glyphs.more)
+        row = justify(shorten(drawable(tool.subject), max(left_room, 8), glyphs.more), right, width - 2 - _VERB)
+        cut = len(row) - len(right)
+        head: Line = [
+            (style, f"{glyph} "),
+            ("class:role.tool", f"{tool.verb:<{_VERB - 1}.{_VERB - 1}} "),
+            ("class:text.primary", row[:cut]),
+            ("class:text.muted", row[cut:]),
+        ]
+        return [[part for part in head if part[1]], *(self._details(block, width) if opened else [])]
+
+    def _details(self, block: Block, width: int) -> list[Line]:
+        tool = block.tool
+        if tool is None:
+            return []
+        room = max(width - 4, 8)
+        edge = ("class:border.idle", f"  {self.glyphs.bar} ")
+        if tool.diff:
+            limit = OPEN_ROWS if block.open else DIFF_ROWS
+            rows = diff_rows(tool.diff, room)
+            shown, rest = rows[:limit], len(rows) - limit
+        else:
+            rows = _wrapped(tool.output, room, "class:text.muted") if tool.output else []
+            limit = OPEN_ROWS if block.open else FAILED_ROWS
+            shown = rows[:limit] if block.open else rows[-limit:]
+            rest = len(rows) - len(shown)
+        lines: list[Line] = [[edge, *row] for row in shown]
+        if rest > 0:
+            how = "v whole text in the conversation (Tab)" if block.open else f"{self.keys['open']} more, v whole text"
+            lines.append([edge, ("class:text.faint", shorten(f"{rest} more rows  ({how})", room))])
+        return lines
+
+    def _rule(self, block: Block, width: int) -> Line:
+        text = shorten(drawable(block.source), width - 6)
+        style = "class:state.recovered"
+        line = f"{self.glyphs.rule * 2} {text} "
+        return [(style, line + self.glyphs.rule * max(width - cells(line), 0))]
+
+    def _told(self, block: Block, width: int) -> list[Line]:
+        glyphs = self.glyphs
+        glyph = {"completed": glyphs.done, "failed": glyphs.failed, "cancelled": glyphs.cancelled}.get(block.state, "!")
+        style = RAIL.get(block.state, "class:text.muted")
+        rows: list[Line] = []
+        for number, row in enumerate(_wrapped(block.source, max(width - 2, 8), style if block.kind == "note" else "")):
+            rows.append([(style, f"{glyph} " if number == 0 else "  "), *row])
+        return rows
+
+
+def is_open(block: Block) -> bool:
+    """Whether a row shows its details: as the person chose, else failures and changes."""
+    if block.open is not None:
+        return block.open
+    if block.tool is None:
+        return False
+    return bool(block.tool.output and block.state == "failed") or bool(
+        block.tool.diff and block.tool.verb in CHANGES and block.state != "waiting"
+    )
+
+
+def _gap(block: Block, previous: Block | None) -> bool:
+    if previous is None:
+        return False
+    rows = ("tool", "thought", "note")
+    return not (block.kind in rows and previous.kind in rows)
+
+
+def _wrapped(text: str, width: int, style: str) -> list[Line]:
+    rows: list[Line] = []
+    for part in text.split("\n"):
+        shown = drawable(part)
+        rows += [[(style, shown[start:end])] if end > start else [] for start, end in rows_of(shown, width)]
+    return rows
+
+
+def _weight(rows: list[Line]) -> int:
+    return sum(len(part) + 16 for row in rows for _, part in row) + 64

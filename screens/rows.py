@@ -1,0 +1,168 @@
+"""Tool rows in words: verb, object and figures of an operation, from what the runtime recorded of it. Pure."""
+
+import difflib
+import json
+import re
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from .blocks import Tool
+from .sanitize import clean, visible_text
+
+_VERBS = {"git_read": "git", "execute": "run", "ask": "ask", "plan": "plan"}
+_TOOL_VERBS = {
+    "read_file": "read",
+    "list_files": "list",
+    "search": "search",
+    "edit_file": "edit",
+    "write_file": "write",
+    "delete_file": "delete",
+    "move_file": "move",
+    "ask_user": "ask",
+    "update_plan": "plan",
+}
+CHANGES = ("edit", "write", "delete", "move")
+_THOUSAND = 1000
+_MINUTE = 60
+_SUBJECT_CHARACTERS = 4000
+_DIFF_CHARACTERS = 200_000
+_ENDED = re.compile(r"exit -?\d+ after|timed out after|cancelled after|ended ")
+"""The first line of a process's result, as the `run` tool words it for the model."""
+
+
+def verb_of(tool: str, action: str) -> str:
+    if action == "plan" and tool != "update_plan":
+        action = ""  # A call whose arguments could not be read has no action of its own.
+    if action in _VERBS:
+        return _VERBS[action]
+    return action or _TOOL_VERBS.get(tool, tool) or "operation"
+
+
+def subject_of(text: str, facts: str = "") -> str:
+    """The object of an operation in one row; the figures that end a change's summary belong to the facts."""
+    shown = visible_text(text[:_SUBJECT_CHARACTERS])
+    return shown.removesuffix(facts).rstrip() if facts else shown
+
+
+def command_text(argv: Iterable[object]) -> str:
+    """An argument vector quoted as a shell would need it, with nothing in it hidden."""
+    return visible_text(shlex.join(str(part) for part in argv))
+
+
+def facts_of(result: Mapping[str, Any]) -> str:
+    """The figures of a result in the fewest words."""
+    if "exit_status" in result:
+        return process_facts(result)
+    if "lines_added" in result:
+        return f"+{result['lines_added']} -{result.get('lines_removed', 0)}"
+    for key, one in (("lines", "line"), ("entries", "entry"), ("hits", "hit")):
+        if isinstance(number := result.get(key), int):
+            return count(number, one, key) + (", more exist" if result.get("truncated") else "")
+    message = result.get("message")
+    return visible_text(message) if isinstance(message, str) else ""
+
+
+def process_facts(result: Mapping[str, Any]) -> str:
+    if result.get("timed_out"):
+        words = ["timed out"]
+    elif result.get("cancelled"):
+        words = ["cancelled"]
+    elif result.get("signal"):
+        words = [f"signal {result['signal']}"]
+    else:
+        words = [f"exit {result.get('exit_status')}"]
+    if isinstance(elapsed := result.get("elapsed_seconds"), int | float):
+        words.append(seconds(float(elapsed)))
+    if running := result.get("still_running"):
+        words.append(f"still running: {', '.join(map(str, running))}")
+    return "  ".join(words)
+
+
+def state_of(ok: bool, result: Mapping[str, Any]) -> str:
+    """A failing test is a finding: the row fails, so that it opens, but it is not an error of the tool."""
+    return "completed" if ok else "cancelled" if result.get("cancelled") else "failed"
+
+
+def history_row(call: Mapping[str, Any], result: Mapping[str, Any] | None) -> tuple[str, Tool]:
+    """State and row of a recorded call; without a recorded result its outcome is unknown."""
+    name = str(call["name"])
+    tool = Tool("", str(call["id"]), name, verb_of(name, "execute" if name == "run" else ""), call_subject(call))
+    if result is None:
+        return "unknown", tool._replace(facts="no result recorded")
+    output, tool = str(result["text"]), tool._replace(diff=call_diff(call))
+    head, _, rest = output.partition("\n")
+    if name == "run" and _ENDED.match(head):
+        return ("completed" if head.startswith("exit 0 ") else "failed"), tool._replace(facts=head, output=clean(rest))
+    return ("failed" if output.startswith("error:") else "completed"), tool._replace(output=clean(output))
+
+
+def call_subject(call: Mapping[str, Any]) -> str:
+    """What a recorded call was about, from its arguments, which may be anything."""
+    arguments = _arguments(call)
+    if arguments is None:
+        return "(arguments that could not be read)"
+    argv = arguments.get("argv")
+    if isinstance(argv, list):
+        return command_text(argv)
+    if isinstance(arguments.get("target"), str):
+        return subject_of(f"{arguments.get('source')} -> {arguments['target']}")
+    for key in ("pattern", "path", "script", "question", "subcommand"):
+        if isinstance(value := arguments.get(key), str):
+            return subject_of(value)
+    return ""
+
+
+def call_diff(call: Mapping[str, Any]) -> str:
+    """What an edit or a write replaces by what, as `+`, `-` and ` ` lines; empty for every other call."""
+    arguments = _arguments(call) or {}
+    old, new = arguments.get("old_text"), arguments.get("new_text", arguments.get("content"))
+    if not isinstance(new, str) or len(new) + len(str(old or "")) > _DIFF_CHARACTERS:
+        return ""
+    before = old.splitlines() if isinstance(old, str) else []
+    compared = difflib.ndiff(before, new.splitlines()) if before else (f"+ {line}" for line in new.splitlines())
+    return "\n".join(f"{line[0]}{line[2:]}" for line in compared if line[:1] in "+- ")
+
+
+def _arguments(call: Mapping[str, Any]) -> dict[str, Any] | None:
+    try:
+        arguments = json.loads(call["arguments"] or "{}")
+    except (ValueError, RecursionError):
+        return None
+    return arguments if isinstance(arguments, dict) else None
+
+
+# --- figures --------------------------------------------------------------------------------------------------
+
+
+def count(number: int, one: str, many: str) -> str:
+    return f"{number} {one if number == 1 else many}"
+
+
+def seconds(value: float) -> str:
+    """A measured duration: milliseconds below one second, then tenths."""
+    return f"{value * 1000:.0f} ms" if value < 1 else f"{value:.1f} s" if value < _MINUTE else clock(value)
+
+
+def clock(value: float) -> str:
+    """A running duration as 00:09 or 1:02:03."""
+    whole = int(value)
+    minutes, rest = divmod(whole, _MINUTE)
+    hours, minutes = divmod(minutes, _MINUTE)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes:02}:{rest:02}"
+
+
+def thousands(number: float) -> str:
+    """A count in at most five characters: 940, 18.2k, 200k, 1.2M."""
+    if number < _THOUSAND:
+        return f"{number:.0f}"
+    if number < _THOUSAND * _THOUSAND:
+        return f"{number / _THOUSAND:.1f}".removesuffix(".0") + "k"
+    return f"{number / _THOUSAND / _THOUSAND:.1f}".removesuffix(".0") + "M"
+
+
+def change_facts(changes: Sequence[Mapping[str, Any]]) -> str:
+    """`2 files +22 -2` of a result's changes."""
+    added = sum(int(change.get("added") or 0) for change in changes)
+    removed = sum(int(change.get("removed") or 0) for change in changes)
+    return f"{count(len(changes), 'file', 'files')} +{added} -{removed}" if changes else "no files changed"

@@ -1,0 +1,243 @@
+"""What the screen shows, as one immutable value, and `reduce`: the only way it changes. Pure; the clock is an argument.
+
+Invariant: nothing looks authorized, saved or done before the runtime has said so. Updates are those of the port, told
+apart by their type names, so that the first frame needs no runtime module; what the screen itself adds is below.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+
+from .blocks import Block, Blocks
+
+RUNNING_STATES = ("pending", "ready", "running", "waiting", "stopping")
+
+
+class Submitted(NamedTuple):
+    """The person sent a message; the runtime has not answered yet."""
+
+    request_id: str
+    text: str
+    at: str
+
+
+class Accepted(NamedTuple):
+    request_id: str
+    task_id: str
+    session_id: str
+
+
+class Refused(NamedTuple):
+    """A command was not accepted: a message of the runtime with its code and its next step."""
+
+    message: str
+    code: str
+    hint: str = ""
+    request_id: str = ""
+
+
+class Opened(NamedTuple):
+    """The runtime is there: the folder, the settings in force as plain values."""
+
+    root: str
+    facts: Mapping[str, Any]
+
+
+class OpeningFailed(NamedTuple):
+    message: str
+    code: str
+    hint: str = ""
+
+
+class PendingRead(NamedTuple):
+    task_id: str
+    requests: tuple[Mapping[str, Any], ...]
+
+
+class MessagesRead(NamedTuple):
+    """Stored messages of the running task, to complete what was streamed."""
+
+    messages: tuple[Mapping[str, Any], ...]
+
+
+class PageRead(NamedTuple):
+    """A page of a session's history: the newest one replaces what is shown, an older one goes before it."""
+
+    session_id: str
+    title: str
+    blocks: tuple[Block, ...]
+    oldest_position: int
+    more: bool
+    newest: bool
+    interrupted: str = ""
+
+
+class ResultRead(NamedTuple):
+    task_id: str
+    detail: Mapping[str, Any]
+
+
+class Toggled(NamedTuple):
+    """The person opened or closed a row."""
+
+    key: int
+    open: bool
+
+
+class CommandSent(NamedTuple):
+    """An answer or a cancel is on its way; shown as `sent`, never as done."""
+
+    operation_id: str
+    answer: str
+
+
+class QueuedHere(NamedTuple):
+    """The person sent a message to the running task; the runtime has not recorded it yet."""
+
+    task_id: str
+    text: str
+
+
+class QueueReturned(NamedTuple):
+    """The runtime did not take a queued message; its text goes back to the composer."""
+
+    text: str
+
+
+class YoloChosen(NamedTuple):
+    """The mode for the next task, chosen while none runs."""
+
+    enabled: bool
+
+
+class Noted(NamedTuple):
+    """The screen itself has something to say in the conversation."""
+
+    text: str
+    tone: str
+
+
+class SessionLeft(NamedTuple):
+    """`/new`: the next message begins a new session."""
+
+
+class Request(NamedTuple):
+    """One open permission request or question."""
+
+    operation_id: str
+    task_id: str
+    kind: str
+    fingerprint: str
+    data: Mapping[str, Any]
+    since: float
+    sent: str = ""
+
+
+class Queued(NamedTuple):
+    """A message to the running task, until the task takes it; `id` is empty until the runtime has recorded it."""
+
+    id: str
+    text: str
+    task_id: str
+
+
+class Decided(NamedTuple):
+    """One line of the permission history."""
+
+    at: str
+    answer: str
+    by: str
+    verb: str
+    subject: str
+
+
+class TaskView(NamedTuple):
+    """The task as the runtime last told it."""
+
+    id: str
+    text: str = ""
+    state: str = ""
+    reason: str = ""
+    since: float = 0.0
+    turns: int = 0
+    tokens: int = 0
+    estimated: bool = False
+    limits: Mapping[str, Any] = {}
+    result: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """Everything shown. `phase` is `opening`, `ready` or `failed`: whether the runtime behind the screen is there."""
+
+    phase: str = "opening"
+    failure: OpeningFailed | None = None
+    root: str = ""
+    folder: str = ""
+    branch: str = ""
+    model: str = ""
+    endpoint: str = ""
+    context_window: int = 0
+    context_used: int = 0
+    session_id: str = ""
+    title: str = ""
+    yolo: bool = False
+    blocks: Blocks = field(default_factory=Blocks)
+    tasks: Mapping[str, TaskView] = field(default_factory=dict)
+    task_id: str = ""
+    waiting_submit: Submitted | None = None
+    requests: tuple[Request, ...] = ()
+    queued: tuple[Queued, ...] = ()
+    history: tuple[Decided, ...] = ()
+    plan: tuple[Mapping[str, Any], ...] = ()
+    changes: tuple[Mapping[str, Any], ...] = ()
+    own_changes: int = 0
+    checks: tuple[tuple[str, str], ...] = ()
+    checking: bool = False
+    older: int = 0
+    more: bool = False
+    operations: Mapping[str, int] = field(default_factory=dict)
+    read_only: str = ""
+    """Why nothing runs by itself here: the session was cut off and is only shown."""
+
+    @property
+    def task(self) -> TaskView | None:
+        return self.tasks.get(self.task_id)
+
+    @property
+    def running(self) -> bool:
+        """A task is under way, or a message is about to begin one."""
+        task = self.task
+        return self.waiting_submit is not None or (task is not None and task.state in RUNNING_STATES)
+
+    @property
+    def word(self) -> str:
+        """The state word of the design: what the mark, the header and the rail show."""
+        if self.phase == "failed":
+            return "blocked"
+        task = self.task
+        if self.waiting_submit is not None:
+            return "running" if self.phase == "ready" else "queued"
+        if task is None or not task.state:
+            return "recovered" if self.read_only else "idle"
+        if task.state in ("pending", "ready"):
+            return "queued"
+        return task.state
+
+
+def reduce(state: State, update: Any, now: float) -> State:
+    """The state after one update of the port or of the screen. `now` is monotonic seconds. Unknown updates change
+    nothing: a newer runtime may tell more than this screen knows."""
+    from .reducers import EVENTS, LOCAL
+
+    local = LOCAL.get(type(update).__name__)
+    if local is not None:
+        return local(state, update, now)
+    handler = EVENTS.get(getattr(update, "type", ""))
+    return handler(state, update, now) if handler is not None else state
+
+
+def with_task(state: State, task_id: str, **fields: Any) -> State:
+    """The state with fields of one task changed; a task not seen before begins here."""
+    known = state.tasks.get(task_id) or TaskView(task_id)
+    return replace(state, tasks={**state.tasks, task_id: known._replace(**fields)})

@@ -1,0 +1,261 @@
+"""The conversation on screen: a control that renders what is visible, at an anchor that nothing but the person moves.
+
+Invariant: the position is a block and a row in it, never a distance from the top; new output, late measuring, resize
+and opening rows elsewhere leave what is read where it is. Following the end is a state that only scrolling changes.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from prompt_toolkit.layout.controls import UIContent, UIControl
+
+from .blocks import Block
+from .render import RAIL, BlockRenderer
+from .state import State
+from .text import Fragment, Line
+
+EDGE = 4
+"""Columns that are not text: rail, space, and two at the right edge (one is the scrollbar's)."""
+
+
+class Anchor(NamedTuple):
+    key: int = 0
+    row: int = 0
+
+
+class Visible(NamedTuple):
+    """One row on screen; `last` is the block's number of rows."""
+
+    key: int
+    row: int
+    line: Line
+
+
+class Transcript(UIControl):
+    """`state` and `now` are asked for each frame; scrolling keeps its own position between frames."""
+
+    def __init__(self, state: Callable[[], State], now: Callable[[], float], renderer: BlockRenderer) -> None:
+        self._state = state
+        self._now = now
+        self.renderer = renderer
+        self.follow = True
+        self.anchor = Anchor()
+        self.selected: int | None = None
+        self.focused = False
+        self.find = ""
+        self.width = 80
+        self.height = 1
+        self.shown: list[Visible] = []
+        self._left_at: tuple[int, int] = (0, 0)
+
+    def is_focusable(self) -> bool:
+        return True
+
+    # --- measuring
+
+    def _rows(self, key: int) -> list[Line]:
+        blocks = self._state().blocks
+        previous = blocks[key - 1] if key - 1 in blocks else None
+        return self.renderer.rows(blocks[key], previous, max(self.width - EDGE, 8), self._now())
+
+    def reset(self) -> None:
+        """Another conversation: its end, followed."""
+        self.follow, self.selected, self.find = True, None, ""
+        self.renderer.clear()
+
+    # --- position
+
+    def scroll(self, rows: int) -> None:
+        """Move by rows, down if positive; reaching the end follows it again, moving up leaves it."""
+        blocks = self._state().blocks
+        if not len(blocks):
+            return
+        if rows < 0:
+            if self.follow:
+                self._leave()
+            self.anchor = self._moved(self.anchor, rows)
+            return
+        if self.follow:
+            return
+        target = self._moved(self.anchor, rows)
+        end = self._end_anchor()
+        if target >= end:
+            self.to_end()
+        else:
+            self.anchor = target
+
+    def page(self, pages: float) -> None:
+        step = max(int((self.height - 2) * abs(pages)), 1)
+        self.scroll(step if pages > 0 else -step)
+
+    def to_top(self) -> None:
+        if self.follow:
+            self._leave()
+        self.anchor = Anchor(self._state().blocks.first, 0)
+
+    def to_end(self) -> None:
+        self.follow, self.selected = True, None
+
+    def to_block(self, key: int, row: int = 0) -> None:
+        """Show a block, a few rows below the upper edge; keeps it where it is when it is on screen already."""
+        if any(visible.key == key and visible.row == row for visible in self.shown):
+            return
+        if self.follow:
+            self._leave()
+        self.anchor = self._moved(Anchor(key, row), -2)
+        if self.anchor >= self._end_anchor():
+            self.to_end()
+
+    def hold(self, key: int, at: int) -> None:
+        """Keep a block's first row on a screen row, whatever its size is now."""
+        if self.follow and self._end_anchor() <= Anchor(key, 0) and at == 0:
+            return
+        if self.follow:
+            self._leave()
+        self.anchor = self._moved(Anchor(key, 0), -at)
+
+    def to_turn(self, step: int) -> None:
+        """The next or previous message of the person."""
+        blocks = self._state().blocks
+        key = (self.shown[0].key if self.shown else self.anchor.key) + step
+        while key in blocks:
+            if blocks[key].kind == "user":
+                if self.follow:
+                    self._leave()
+                self.anchor = Anchor(key, 0)
+                if self.anchor >= self._end_anchor():
+                    self.to_end()
+                return
+            key += step
+        if step > 0:
+            self.to_end()
+
+    def _leave(self) -> None:
+        self.anchor = self._end_anchor()
+        self.follow = False
+        blocks = self._state().blocks
+        if len(blocks):
+            self._left_at = (blocks.next - 1, len(self._rows(blocks.next - 1)))
+
+    def _moved(self, anchor: Anchor, rows: int) -> Anchor:
+        blocks = self._state().blocks
+        key, row = anchor
+        if key not in blocks:
+            key, row = blocks.first, 0
+        row += rows
+        while row < 0 and key > blocks.first:
+            key -= 1
+            row += len(self._rows(key))
+        while key < blocks.next - 1 and row >= (size := len(self._rows(key))):
+            row -= size
+            key += 1
+        return Anchor(key, max(row, 0))
+
+    def _end_anchor(self) -> Anchor:
+        """The anchor at which the last row is the last of the screen."""
+        blocks = self._state().blocks
+        room, key = self.height, blocks.next
+        while key > blocks.first and room > 0:
+            key -= 1
+            size = len(self._rows(key))
+            if size >= room:
+                return Anchor(key, size - room)
+            room -= size
+        return Anchor(blocks.first, 0)
+
+    @property
+    def new_rows(self) -> int:
+        """Rows that came below since following ended."""
+        blocks = self._state().blocks
+        if self.follow or not len(blocks):
+            return 0
+        key, rows = self._left_at
+        if key not in blocks:
+            return 0
+        grown = max(len(self._rows(key)) - rows, 0)
+        width = max(self.width - EDGE, 8)
+        return grown + sum(self.renderer.estimate(blocks[later], width) for later in range(key + 1, blocks.next))
+
+    @property
+    def near_top(self) -> bool:
+        """Whether an older page should be fetched now."""
+        blocks = self._state().blocks
+        return bool(self.shown) and self.shown[0].key - blocks.first < 10
+
+    # --- drawing
+
+    def visible(self, width: int, height: int) -> list[Visible]:
+        """The rows of one screen. Renders the blocks that are on it and no others."""
+        self.width, self.height = width, height
+        blocks = self._state().blocks
+        if not len(blocks):
+            self.shown = []
+            return []
+        anchor = self._end_anchor() if self.follow else self.anchor
+        key, row = anchor if anchor.key in blocks else Anchor(blocks.first, 0)
+        found: list[Visible] = []
+        while key in blocks and len(found) < height:
+            lines = self._rows(key)
+            row = min(row, max(len(lines) - 1, 0))
+            found += [Visible(key, number, lines[number]) for number in range(row, len(lines))]
+            key, row = key + 1, 0
+        self.shown = found[:height]
+        return self.shown
+
+    def create_content(self, width: int, height: int) -> UIContent:
+        state = self._state()
+        rows = self.visible(width, height)
+        lines = [self._with_rail(state, visible) for visible in rows]
+        return UIContent(get_line=lines.__getitem__, line_count=len(lines), show_cursor=False)
+
+    def _with_rail(self, state: State, visible: Visible) -> Line:
+        block = state.blocks[visible.key]
+        if block.kind == "rule":
+            return visible.line
+        glyphs = self.renderer.glyphs
+        gap = not visible.line and visible.row == 0
+        if gap and (block.kind == "user" or not self._same_turn(state, block)):
+            return []
+        rail: Fragment
+        if block.kind == "user":
+            rail = ("class:role.user", f"{glyphs.user} ")
+        else:
+            task = state.tasks.get(block.task_id)
+            rail = (RAIL.get(task.state, "class:state.idle") if task else "class:border.idle", f"{glyphs.rail} ")
+        if self.focused and self.selected == visible.key and not gap:
+            rail = ("class:border.focus", "> ")
+        line = highlighted(visible.line, self.find) if self.find else visible.line
+        return [rail, *line]
+
+    def _same_turn(self, state: State, block: Block) -> bool:
+        before = state.blocks[block.key - 1] if block.key - 1 in state.blocks else None
+        return before is not None and before.kind != "user"
+
+
+def highlighted(line: Line, wanted: str) -> Line:
+    """The row with every occurrence of the text marked; letter case does not matter."""
+    flat = "".join(part for _, part in line).lower()
+    wanted = wanted.lower()
+    if not wanted or wanted not in flat:
+        return line
+    marked = [False] * len(flat)
+    at = flat.find(wanted)
+    while at >= 0:
+        for index in range(at, at + len(wanted)):
+            marked[index] = True
+        at = flat.find(wanted, at + len(wanted))
+    found: Line = []
+    position = 0
+    for style, part in line:
+        start = 0
+        for index in range(1, len(part) + 1):
+            if index == len(part) or _flag(marked, position + index) != _flag(marked, position + start):
+                extra = " class:search.match" if _flag(marked, position + start) else ""
+                found.append((style + extra, part[start:index]))
+                start = index
+        position += len(part)
+    return found
+
+
+def _flag(marked: list[bool], index: int) -> bool:
+    return index < len(marked) and marked[index]

@@ -1,0 +1,49 @@
+"""What a view is: a page in place of the conversation, or a float over it, opened and closed by the screen.
+
+To add one: write a module whose class has the attributes below, and register it in `VIEWS` with the action that opens
+it. The composer's draft, the transcript's position and the running task are the screen's and survive every view.
+"""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Literal, Protocol
+
+from prompt_toolkit.layout import AnyContainer, Window
+
+if TYPE_CHECKING:
+    from .app import Screen
+
+
+class View(Protocol):
+    """`page` views take the whole body and cost nothing while closed; `float` views stand over the conversation."""
+
+    kind: Literal["page", "float"]
+    container: AnyContainer
+    focus: Window
+    """The window that has the keyboard; its control's key bindings are the view's keys. Esc is the screen's."""
+
+    def hints(self) -> str:
+        """The view's keys in one row, for the status row."""
+        ...
+
+    def refresh(self) -> None:
+        """The state changed while the view is open."""
+        ...
+
+
+Factory = Callable[["Screen"], View]
+
+
+def _palette(screen: "Screen") -> View:
+    from .palette import Palette
+
+    return Palette(screen)
+
+
+def _help(screen: "Screen") -> View:
+    from .pager import Pager, help_text
+
+    return Pager(screen, "Keys", help_text(screen.registry))
+
+
+VIEWS: dict[str, Factory] = {"palette": _palette, "help": _help}
+"""Action id to the view it opens. The modules are imported when they are first opened."""
