@@ -7,9 +7,8 @@ import signal
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from types import FrameType
-from typing import Any
+from typing import Any, NamedTuple
 
 from fluzo.core import events
 from fluzo.core.errors import Cancelled, FluzoError, error_of
@@ -52,8 +51,7 @@ _DEFAULT_PATIENCE_SECONDS = 30.0
 _ANSWERING = Line("plain", "model", "answers", "...")
 
 
-@dataclass(frozen=True, slots=True)
-class Asked:
+class Asked(NamedTuple):
     """One open request of the runtime; the fingerprint binds the answer to it."""
 
     operation_id: str
@@ -62,8 +60,7 @@ class Asked:
     choices: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Ended:
+class Ended(NamedTuple):
     """A task that is over: its result object, and whether its final message was already streamed to the view."""
 
     result: Mapping[str, Any]

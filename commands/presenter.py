@@ -6,8 +6,7 @@ lines only in its printable form.
 
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from fluzo.core import events
 from fluzo.core.events import Event
@@ -30,8 +29,7 @@ _THOUSAND = 1000
 _redact = make_redactor()
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
+class Line(NamedTuple):
     """One line of progress: a glyph for its tone, a verb, what it is about, and how it came out."""
 
     tone: Tone

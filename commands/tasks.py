@@ -2,7 +2,6 @@
 
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from typing import Annotated, Any
 
 import typer
@@ -128,10 +127,10 @@ def _operation_line(item: Mapping[str, Any]) -> Line:
     ended = OperationEnded(bool(item["ok"]), code, str(item["summary"]), item["result"])
     line = result_line(tool, action, ended)
     if item["state"] == "unknown":
-        return replace(line, tone="bad", outcome="OUTCOME UNKNOWN; it is not run again")
+        return line._replace(tone="bad", outcome="OUTCOME UNKNOWN; it is not run again")
     if item["state"] != "known_result":
-        return replace(line, tone="bad", outcome=f"{item['state']}  [{code}]" if code else str(item["state"]))
-    return replace(line, outcome=f"{line.outcome or 'done'}   by {item['authorized_by']}")
+        return line._replace(tone="bad", outcome=f"{item['state']}  [{code}]" if code else str(item["state"]))
+    return line._replace(outcome=f"{line.outcome or 'done'}   by {item['authorized_by']}")
 
 
 def _processes(processes: Any) -> Iterator[str]:

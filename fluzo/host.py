@@ -11,11 +11,10 @@ import secrets
 import threading
 import time
 from collections.abc import Callable, Coroutine, Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from fluzo.core.contracts import ContextProvider
 from fluzo.core.errors import ConfigError, StorageError, WorkspaceError
@@ -41,8 +40,7 @@ DRIVE_NAME = ".fluzodrive"
 FILE_NAME = ".fluzo"
 
 
-@dataclass(frozen=True, slots=True)
-class HostOptions:
+class HostOptions(NamedTuple):
     """What an invocation chose. `sets` are `key=value` texts of `--set`; `workspace` need not be the root itself.
 
     Who wants to be the owner waits `wait_seconds` for another one; `waiting` is then called once, with the refusal
@@ -237,8 +235,7 @@ async def _start_keeper(loop: asyncio.AbstractEventLoop, root: "Root") -> "tuple
     return journal, Application(loop, journal, feed, queries, Keeper(journal, feed.publish, make_redactor(), utc_now))
 
 
-@dataclass(frozen=True, slots=True)
-class _Opened:
+class _Opened(NamedTuple):
     """What an owner closes again, in the order of `_stop`."""
 
     journal: "Journal"

@@ -5,8 +5,8 @@ named. Everything more is for the model to ask for through tools. Repository tex
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
+from typing import NamedTuple
 
 from fluzo.core.contracts import ExecutionBackend
 from fluzo.core.errors import ToolError, UsageError, WorkspaceError
@@ -24,8 +24,7 @@ MAX_STATUS_ENTRIES = 50
 MAX_INSTRUCTION_BYTES = 32 * 1024
 
 
-@dataclass(frozen=True, slots=True)
-class WorkspaceFacts:
+class WorkspaceFacts(NamedTuple):
     """The workspace as the baseline saw it; the root itself is named only by its last component."""
 
     name: str
@@ -50,8 +49,7 @@ class WorkspaceFacts:
         return [Fragment("workspace", "git status", "\n".join(lines), version=self.head)]
 
 
-@dataclass(frozen=True, slots=True)
-class RootInstructions:
+class RootInstructions(NamedTuple):
     """The repository's own instructions at its root, as far as they fit; absent or refused is no fragment."""
 
     names: tuple[str, ...] = ("AGENTS.md",)
@@ -61,8 +59,7 @@ class RootInstructions:
         return [fragment for fragment in found if fragment is not None]
 
 
-@dataclass(frozen=True, slots=True)
-class Skills:
+class Skills(NamedTuple):
     """Skill files that the user named; each must be there. Nothing is chosen by itself (PRD 16)."""
 
     paths: tuple[str, ...]

@@ -5,8 +5,7 @@ composition root chooses. Values crossing a contract are records of `fluzo.core`
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Literal, NamedTuple, Protocol
 
 from fluzo.core.events import Event, Payload, Scope
 from fluzo.core.records import (
@@ -40,8 +39,7 @@ Infer = Callable[[ModelRequest], Awaitable[ModelReply]]
 """The one way to a model that an agent is given; authorization, budget, slot and journal are behind it."""
 
 
-@dataclass(frozen=True, slots=True)
-class AgentContext:
+class AgentContext(NamedTuple):
     """What an agent starts from. `history` is the conversation so far, oldest first, without a system message."""
 
     instructions: str
@@ -53,24 +51,21 @@ class AgentContext:
     fit: Fit
 
 
-@dataclass(frozen=True, slots=True)
-class Observations:
+class Observations(NamedTuple):
     """What the agent learns between two turns: results in the order of its calls, then what the user added."""
 
     results: tuple[Message, ...] = ()
     user_messages: tuple[Message, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Finish:
+class Finish(NamedTuple):
     """The agent has nothing more to do; `message` is its last word, for a person."""
 
     message: Message
     reply: ModelReply
 
 
-@dataclass(frozen=True, slots=True)
-class ToolCalls:
+class ToolCalls(NamedTuple):
     message: Message
     calls: tuple[ToolCall, ...]
     reply: ModelReply
@@ -89,8 +84,7 @@ class Agent(Protocol):
 # --- routing and running --------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Route:
+class Route(NamedTuple):
     agent: str
     model: str
 
@@ -99,8 +93,7 @@ class Router(Protocol):
     def route(self, task: Task) -> Route: ...
 
 
-@dataclass(frozen=True, slots=True)
-class AttemptOutcome:
+class AttemptOutcome(NamedTuple):
     """How one attempt ended. `reason` is a stable code, empty when the task is completed."""
 
     state: Literal["completed", "failed", "blocked", "cancelled"]
@@ -120,8 +113,7 @@ class Policy(Protocol):
 # --- tools and backend ----------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class FileContent:
+class FileContent(NamedTuple):
     """A file as read through the jail. `data` may be the head only; `version` is always of the whole file."""
 
     path: str
@@ -131,8 +123,7 @@ class FileContent:
     mode: int
 
 
-@dataclass(frozen=True, slots=True)
-class ProcessRequest:
+class ProcessRequest(NamedTuple):
     """One process: an argument vector, never a joined command line (a script is `sh -c SCRIPT`, as argv)."""
 
     argv: tuple[str, ...]
@@ -142,8 +133,7 @@ class ProcessRequest:
     capture_bytes: int = 2 * 1024 * 1024
 
 
-@dataclass(frozen=True, slots=True)
-class GitRequest:
+class GitRequest(NamedTuple):
     """One read-only Git inspection; `options` are checked by the tool, `paths` follow a `--`."""
 
     subcommand: Literal["status", "diff", "log", "show", "blame", "branch", "remote"]
@@ -151,28 +141,24 @@ class GitRequest:
     paths: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class ListedFile:
+class ListedFile(NamedTuple):
     path: str
     kind: Literal["file", "directory", "link", "other"]
     size_bytes: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Listing:
+class Listing(NamedTuple):
     entries: tuple[ListedFile, ...]
     truncated: bool
 
 
-@dataclass(frozen=True, slots=True)
-class SearchHit:
+class SearchHit(NamedTuple):
     path: str
     line: int
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class SearchResult:
+class SearchResult(NamedTuple):
     hits: tuple[SearchHit, ...]
     files: int
     truncated: bool

@@ -311,8 +311,7 @@ class Scope:
     trace_id: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Event:
+class Event(NamedTuple):
     """A committed event. `seq` orders the whole store without gaps; `causation_id` is the event it answers."""
 
     seq: int

@@ -14,12 +14,12 @@ STORE_NAME = ".fluzodrive"
 PROTECTED_NAMES = frozenset({".git", SETTINGS_NAME, STORE_NAME})
 
 # Characters a case-folding file system may ignore in a name (ext4 casefold, HFS+): `.g\u200cit` opens `.git` there.
-_IGNORABLE = re.compile(
+_IGNORABLE = (
     "[\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff]"
 )
 
-_SECRET_NAME = re.compile(
-    r"""
+# Like every pattern here compiled by `re` when it is first needed, which in many runs is never.
+_SECRET_NAME = r"""(?ix)
     \.env | \.env\.(?!example$|sample$|template$|dist$|defaults?$).* | .*\.env\.local
   | .*\.(?:pem|key|p12|pfx|jks|keystore|kdbx|ppk)
   | id_(?:rsa|dsa|ecdsa|ed25519)(?!.*\.pub$).*
@@ -27,15 +27,13 @@ _SECRET_NAME = re.compile(
   | \.git-credentials | \.vault-token | \.envrc
   | credentials | credentials\.(?:json|toml|ya?ml|ini|xml) | secrets?\.(?:json|toml|ya?ml|ini|env)
   | service[-_]?account.*\.json | client_secret.*\.json
-    """,
-    re.VERBOSE | re.IGNORECASE,
-)
+"""
 _SECRET_DIRECTORIES = frozenset({".ssh", ".gnupg", ".aws", ".azure", ".kube"})
 
 
 def _folded(name: str) -> str:
     if not name.isascii():
-        name = unicodedata.normalize("NFKC", _IGNORABLE.sub("", name))
+        name = unicodedata.normalize("NFKC", re.sub(_IGNORABLE, "", name))
     # Trailing dots and spaces, and the 8.3 alias, name the same entry on FAT, NTFS and SMB mounts.
     folded = name.casefold().rstrip(" .")
     return ".git" if folded == "git~1" else folded
@@ -49,4 +47,4 @@ def is_protected_path(path: str) -> bool:
 def is_secret_path(path: str) -> bool:
     """Whether the name is one that commonly holds credentials; public keys and `.env.example` are not."""
     parts = path.rstrip("/").split("/")
-    return _SECRET_NAME.fullmatch(parts[-1]) is not None or any(part in _SECRET_DIRECTORIES for part in parts)
+    return re.fullmatch(_SECRET_NAME, parts[-1]) is not None or any(part in _SECRET_DIRECTORIES for part in parts)

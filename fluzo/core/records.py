@@ -7,7 +7,7 @@ Plain frozen values. No I/O, no clock: whoever creates a record brings its id an
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Literal
+from typing import Literal, NamedTuple
 
 
 class TaskState(StrEnum):
@@ -103,8 +103,7 @@ Action = Literal[
 Effect = Literal["none", "read", "write", "execute", "network", "user"]
 
 
-@dataclass(frozen=True, slots=True)
-class FileVersion:
+class FileVersion(NamedTuple):
     """What was seen of one file: content digest plus identity, so that a same-size, same-second change shows.
 
     `digest` is the SHA-256 of the bytes in hex; the empty string says that there is no such file.
@@ -152,8 +151,7 @@ class Operation:
     lines_removed: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Decision:
+class Decision(NamedTuple):
     """Policy's answer for one operation; `reason` is a stable code, `text` the sentence for a person."""
 
     verdict: Literal["allow", "deny", "ask"]
@@ -161,8 +159,7 @@ class Decision:
     text: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class ProcessResult:
+class ProcessResult(NamedTuple):
     """How an owned process ended. `output` is head and tail of stdout and stderr as they came, bounded."""
 
     exit_status: int | None
@@ -214,8 +211,7 @@ class Message:
     incomplete: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Usage:
+class Usage(NamedTuple):
     """Tokens of one or more requests. Cached and reasoning tokens are parts of the totals, never added."""
 
     input_tokens: int = 0
@@ -229,8 +225,7 @@ class Usage:
         return self.input_tokens + self.output_tokens
 
 
-@dataclass(frozen=True, slots=True)
-class ToolSpec:
+class ToolSpec(NamedTuple):
     """A tool as the model is told of it; `parameters` is a JSON Schema object."""
 
     name: str
@@ -241,8 +236,7 @@ class ToolSpec:
 Purpose = Literal["agent_turn", "context_compaction", "capability_probe"]
 
 
-@dataclass(frozen=True, slots=True)
-class ModelRequest:
+class ModelRequest(NamedTuple):
     """One inference: everything the wire needs but the endpoint. Equal requests give equal bytes."""
 
     messages: tuple[Message, ...]
@@ -255,8 +249,7 @@ class ModelRequest:
 Outcome = Literal["complete", "incomplete", "empty"]
 
 
-@dataclass(frozen=True, slots=True)
-class ModelReply:
+class ModelReply(NamedTuple):
     """One received answer. `tool_calls` holds complete calls only; a half-received one is never in it.
 
     `incomplete` says that the stream broke or was cut off by the output limit: its calls must not run.
@@ -277,8 +270,7 @@ class ModelReply:
     """Waited for slots by all attempts together; part of active time, reported apart (PRD 43.3)."""
 
 
-@dataclass(frozen=True, slots=True)
-class Fragment:
+class Fragment(NamedTuple):
     """A piece of context with its provenance; `key` is stable, fragments are ordered by the provider."""
 
     key: str

@@ -80,12 +80,12 @@ def printable(text: str, *, keep_newlines: bool = True) -> str:
     Newline and tab stay when `keep_newlines`; everything else of Unicode categories Cc, Cf, Cs, Co, Zl and Zp
     is shown as `\\xNN` or `\\uNNNN` (PRD 29.2.3; bidi controls as in Unicode TR 9).
     """
-    if text.isascii() and text.isprintable():
+    if text.isprintable():  # None of those categories is.
         return text
-    return _UNSAFE.sub(lambda m: _escape(m[0], keep_newlines), text)
+    return re.sub(_UNSAFE, lambda m: _escape(m[0], keep_newlines), text)
 
 
-_UNSAFE = re.compile(
+_UNSAFE = (
     "[\x00-\x1f\x7f-\x9f\xad\u0600-\u0605\u061c\u06dd\u070f\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff"
     "\ufff9-\ufffb\ud800-\udfff\ue000-\uf8ff\U000e0000-\U000e007f]"
 )

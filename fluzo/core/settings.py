@@ -10,8 +10,7 @@ or let run is named by `consent_fingerprints`, and the user's consent is kept el
 import hashlib
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from pydantic import ValidationError
 
@@ -115,8 +114,7 @@ SCHEMA_VERSION = 1
 Source = Literal["default", "file", "flag"]
 
 
-@dataclass(frozen=True, slots=True)
-class Effective:
+class Effective(NamedTuple):
     """One value in force and where it comes from."""
 
     key: str

@@ -11,9 +11,8 @@ import tomllib
 import types
 import typing
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
-from typing import Any, Literal, cast
+from typing import Any, Literal, NamedTuple, cast
 
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
@@ -39,8 +38,7 @@ ID = re.compile(r"[A-Za-z0-9_-]+")
 _UNESCAPED = re.compile(r"[A-Za-z0-9_<>-]+")
 
 
-@dataclass(frozen=True, slots=True)
-class SettingDescriptor:
+class SettingDescriptor(NamedTuple):
     """Everything the wizard, the reference and the screens know about one setting.
 
     `default` is None for a value that the entry must give. `minimum` and `maximum` are inclusive; `options` holds
@@ -72,9 +70,7 @@ def registry() -> tuple[SettingDescriptor, ...]:
         if known is not None and known.options != descriptor.options:
             # The same key in two kinds of model entry, such as `provider`: either word is accepted.
             options = (*known.options, *(o for o in descriptor.options if o not in known.options))
-            descriptor = SettingDescriptor(
-                **{name: getattr(known, name) for name in known.__slots__ if name != "options"}, options=options
-            )
+            descriptor = known._replace(options=options)
         found[descriptor.key] = descriptor
     return tuple(found.values())
 

@@ -10,8 +10,7 @@ import ipaddress
 import math
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import cast
+from typing import NamedTuple, cast
 from urllib.parse import urlsplit
 
 from fluzo.core.redact import make_redactor
@@ -19,8 +18,7 @@ from fluzo.core.settings_model import ChatModel, DecisionModel, ModelEntry, Sett
 from fluzo.core.settings_registry import ID, show_key
 
 
-@dataclass(frozen=True, slots=True)
-class Problem:
+class Problem(NamedTuple):
     """One thing to repair. `path` is where it stands in the document; `message` is a sentence without a full stop."""
 
     path: tuple[str | int, ...]

@@ -11,19 +11,17 @@ from fluzo.core.redact import printable
 
 # Escape sequences as ECMA-48 (5th edition, 5.4 and 8.3) and xterm write them. No pattern runs past the next ESC,
 # and an unterminated string sequence ends with its line, so that a broken one cannot swallow what follows.
-_ESCAPES = re.compile(
-    r"""
+# `re` compiles all of these when they are first needed.
+_ESCAPES = r"""(?x)
       (?:\x1b\]|\x9d)[^\x07\x1b\x9c\n]*(?:\x07|\x1b\\|\x9c)?               # OSC: title, clipboard, links
     | (?:\x1b[PX^_]|[\x90\x98\x9e\x9f])[^\x1b\x9c\n]*(?:\x1b\\|\x9c)?      # DCS, SOS, PM, APC
     | (?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]                                     # CSI: colours, cursor
     | \x1b[ -/]*[0-~]                                                      # two-character sequences
     | \x1b
-    """,
-    re.VERBOSE,
-)
-_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
-_SURROGATES = re.compile(r"[\x00\ud800-\udfff]")
-_DIGITS_OR_ONE = re.compile(r"\d+|\D")
+"""
+_CONTROLS = r"[\x00-\x08\x0b-\x1f\x7f-\x9f]"
+_SURROGATES = r"[\x00\ud800-\udfff]"
+_DIGITS_OR_ONE = r"\d+|\D"
 
 MAX_REDRAW = 400
 """Longest part of a line, in characters, that is compared with what a carriage return redraws."""
@@ -36,7 +34,7 @@ def decode(data: bytes) -> str:
 
 def well_formed(text: str) -> str:
     """The same text without lone surrogates and NUL, which JSON and UTF-8 cannot carry; both become escapes."""
-    return _SURROGATES.sub(lambda match: printable(match[0]), text)
+    return re.sub(_SURROGATES, lambda match: printable(match[0]), text)
 
 
 def clean_output(data: bytes) -> str:
@@ -45,16 +43,16 @@ def clean_output(data: bytes) -> str:
     Bytes that are not UTF-8 are marked as `\\xNN`, colours, titles and links removed, lines redrawn by carriage
     return reduced to their last state, line ends made LF, other control characters shown as escapes.
     """
-    text = _ESCAPES.sub("", decode(data))
+    text = re.sub(_ESCAPES, "", decode(data))
     if "\r" in text or "\b" in text:
         text = "\n".join(_redrawn(line) for line in text.split("\n"))
-    return _CONTROLS.sub(lambda match: f"\\x{ord(match[0]):02x}", text)
+    return re.sub(_CONTROLS, lambda match: f"\\x{ord(match[0]):02x}", text)
 
 
 def visible(data: bytes) -> str:
     """Text in which nothing is dropped: control characters but LF and tab become escapes, CRLF becomes LF."""
     text = decode(data).replace("\r\n", "\n")
-    return _CONTROLS.sub(lambda match: f"\\x{ord(match[0]):02x}", text)
+    return re.sub(_CONTROLS, lambda match: f"\\x{ord(match[0]):02x}", text)
 
 
 def cut_middle(text: str, limit_bytes: int, omitted_before: int = 0) -> str:
@@ -108,8 +106,8 @@ def _without_old_status(state: str, update: str) -> str:
 
     A redraw of any other shape replaces the line.
     """
-    new = [_shape(token) for token in _DIGITS_OR_ONE.findall(update[:MAX_REDRAW])]
-    old = _DIGITS_OR_ONE.findall(state[-2 * MAX_REDRAW :])
+    new = [_shape(token) for token in re.findall(_DIGITS_OR_ONE, update[:MAX_REDRAW])]
+    old = re.findall(_DIGITS_OR_ONE, state[-2 * MAX_REDRAW :])
     end = old[len(old) - len(new) :]
     if len(update) > MAX_REDRAW or [_shape(token) for token in end] != new:
         return ""

@@ -14,7 +14,7 @@ import asyncio
 from collections import deque
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from fluzo.core.errors import CapacityError, ConfigError
 from fluzo.core.records import Purpose
@@ -31,8 +31,7 @@ _SKIPPED = {
 """Why an observation got no slot, by reason."""
 
 
-@dataclass(frozen=True, slots=True)
-class PoolLimits:
+class PoolLimits(NamedTuple):
     """Ceilings of one capacity pool; the defaults are those of PRD 43.3."""
 
     max_in_flight: int = 1
@@ -46,8 +45,7 @@ class PoolLimits:
         return max(0, self.max_in_flight - self.foreground_reserved_slots)
 
 
-@dataclass(frozen=True, slots=True)
-class Reservation:
+class Reservation(NamedTuple):
     """Every slot one request holds, taken and given back together. `model` is the capacity identity."""
 
     id: int
@@ -57,8 +55,7 @@ class Reservation:
     queue_seconds: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class SlotUse:
+class SlotUse(NamedTuple):
     """Slots of one model or pool at one moment; `occupied` includes the uncertain ones and those of observations.
 
     `occupied` above `limit` means that a lowered limit is draining.

@@ -9,9 +9,8 @@ Sources: OpenAI API reference (models); llama.cpp server `meta.n_ctx`; vLLM `max
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import TracebackType
-from typing import Self
+from typing import NamedTuple, Self
 from urllib.parse import urlsplit
 
 import httpx
@@ -26,8 +25,7 @@ _MAX_BYTES = 8 << 20
 _WINDOW_KEYS = ("loaded_context_length", "max_model_len", "context_length", "max_context_length", "context_window")
 
 
-@dataclass(frozen=True, slots=True)
-class DiscoveredModel:
+class DiscoveredModel(NamedTuple):
     """A model that the server lists; `context_window` in tokens as it is served, None when the server does not say."""
 
     id: str

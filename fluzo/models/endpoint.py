@@ -6,7 +6,7 @@ is not part of it: `Authorize` resolves it when a request is dispatched, so that
 
 import ipaddress
 from collections.abc import Callable
-from dataclasses import dataclass
+from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from fluzo.core.errors import ConfigError
@@ -15,8 +15,7 @@ Authorize = Callable[[], str | None]
 """Gives the bearer token for one dispatch, or None for an endpoint without authentication."""
 
 
-@dataclass(frozen=True, slots=True)
-class ModelEndpoint:
+class ModelEndpoint(NamedTuple):
     """`id` is the name of the `[models]` entry; the compat fields mirror its `compat` table."""
 
     id: str

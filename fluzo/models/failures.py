@@ -8,8 +8,7 @@ capacity, refused credentials, an invalid request and a redirect are final (PRD 
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from fluzo.core.errors import ProviderError, Retry
 from fluzo.core.redact import Redactor, printable
@@ -22,25 +21,26 @@ MAX_SHOWN_CHARS = 400
 
 Kind = Literal["overflow", "quota", "rate", "auth", "invalid", "missing", "capacity", "passing", "unknown"]
 
-_OVERFLOW = re.compile(
+# Texts that `re` compiles when a request has failed, which most runs never see.
+_OVERFLOW = (
     r"context_length_exceeded|exceed_context_size_error|contextwindowexceeded|maximum context length"
     r"|exceeds the available context size|context length|context window|context size|prompt is too long"
     r"|input tokens exceed|reduce the length of the|job requires \d+ pages"
 )
-_QUOTA = re.compile(
+_QUOTA = (
     r"insufficient_quota|credit_balance_exhausted|spend_limit_exceeded|usage_limit_exceeded|billing_hard_limit_reached"
     r"|exceeded your current quota|usage limit reached|insufficient (?:balance|credit|funds)|out of credit"
     r"|credit balance|no credits"
 )
-_RATE = re.compile(r"rate.?limit|too many requests|concurrency_limit|slow_down|worker limit")
-_CAPACITY = re.compile(
+_RATE = r"rate.?limit|too many requests|concurrency_limit|slow_down|worker limit"
+_CAPACITY = (
     r"overloaded|queue (?:is )?full|capacity|too many concurrent|no (?:available )?slots?|slots? (?:are )?busy"
     r"|workers? (?:are )?busy"
 )
-_LOADING = re.compile(r"loading model|model is loading|still loading")
-_AUTH = re.compile(r"authentication_error|permission_error|invalid_api_key|invalid api key|incorrect api key")
-_LIMIT = re.compile(r"context (?:length|size|window)[^0-9]{0,40}(\d+)")
-_PROMPT = re.compile(r"request \((\d+) tokens\)|resulted in (\d+) tokens|requested about (\d+) tokens")
+_LOADING = r"loading model|model is loading|still loading"
+_AUTH = r"authentication_error|permission_error|invalid_api_key|invalid api key|incorrect api key"
+_LIMIT = r"context (?:length|size|window)[^0-9]{0,40}(\d+)"
+_PROMPT = r"request \((\d+) tokens\)|resulted in (\d+) tokens|requested about (\d+) tokens"
 
 _PARAMETERS: Mapping[str, tuple[str, str]] = {
     "stream_options": ("compat.usage_in_stream", "false"),
@@ -56,12 +56,11 @@ _PARAMETERS: Mapping[str, tuple[str, str]] = {
 
 _COMMON_WORDS = frozenset({"stream", "reasoning", "tool_call_id"})
 """Too common in sentences to mean the parameter; they count only where the server declares it."""
-_PARAMETER_WORD = re.compile(r"\b(" + "|".join(_PARAMETERS.keys() - _COMMON_WORDS) + r")\b")
-_SHORT_ID = re.compile(r"tool.?call.?id\b.*\blength of 9\b", re.IGNORECASE | re.DOTALL)
+_PARAMETER_WORD = r"\b(" + "|".join(_PARAMETERS.keys() - _COMMON_WORDS) + r")\b"
+_SHORT_ID = r"(?is)tool.?call.?id\b.*\blength of 9\b"
 
 
-@dataclass(frozen=True, slots=True)
-class Report:
+class Report(NamedTuple):
     """What an error body says, whatever its shape; empty strings and zeros where it is silent."""
 
     message: str = ""
@@ -139,15 +138,15 @@ def _number(value: object) -> int:
 def classify(status: int, report: Report) -> Kind:
     """The kind of a refusal. Explicit words of the server come before the status it chose for them."""
     words = report.words
-    limited = bool(_RATE.search(words))
+    limited = bool(re.search(_RATE, words))
     own = status >= 500 or status == 0
     rules: tuple[tuple[object, Kind], ...] = (
         (status != 429 and not limited and _is_overflow(status, words), "overflow"),
-        (status == 402 or (status in (0, 403, 429) and _QUOTA.search(words)), "quota"),
+        (status == 402 or (status in (0, 403, 429) and re.search(_QUOTA, words)), "quota"),
         (status == 429 or (status == 0 and limited), "rate"),
-        (status in (401, 403) or (status == 0 and _AUTH.search(words)), "auth"),
-        (own and _LOADING.search(words), "passing"),
-        (status == 529 or (own and _CAPACITY.search(words)), "capacity"),
+        (status in (401, 403) or (status == 0 and re.search(_AUTH, words)), "auth"),
+        (own and re.search(_LOADING, words), "passing"),
+        (status == 529 or (own and re.search(_CAPACITY, words)), "capacity"),
         (own and "jinja" in words, "invalid"),
         (status in (500, 502, 503, 504), "passing"),
         (status in (404, 405), "missing"),
@@ -160,7 +159,7 @@ def classify(status: int, report: Report) -> Kind:
 def _is_overflow(status: int, words: str) -> bool:
     if "exceed_context_size_error" in words or "context_length_exceeded" in words:
         return True
-    return status in (0, 400, 413, 422, 500) and bool(_OVERFLOW.search(words))
+    return status in (0, 400, 413, 422, 500) and bool(re.search(_OVERFLOW, words))
 
 
 def http_failure(
@@ -280,14 +279,14 @@ def _parameter(report: Report) -> str:
     declared = report.parameter.rpartition(".")[2]
     if declared in _PARAMETERS:
         return declared
-    if _SHORT_ID.search(report.message):
+    if re.search(_SHORT_ID, report.message):
         return "tool_call_id"
-    found = _PARAMETER_WORD.search(report.message)
+    found = re.search(_PARAMETER_WORD, report.message)
     return found[1] if found else ""
 
 
-def _first_number(pattern: re.Pattern[str], text: str) -> int:
-    found = pattern.search(text)
+def _first_number(pattern: str, text: str) -> int:
+    found = re.search(pattern, text)
     return int(next(group for group in found.groups() if group)[:12]) if found else 0
 
 

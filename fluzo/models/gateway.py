@@ -8,7 +8,6 @@ that breaks after output is an incomplete reply, never a second request.
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from fluzo.core.errors import ConfigError, ProviderError
@@ -81,7 +80,7 @@ class Gateway:
                 )
                 queued += slot.queue_seconds
                 reply = await self._attempt(endpoint, slot, request, body, on_delta, deadline)
-                return replace(reply, attempts=attempt, queue_seconds=queued)
+                return reply._replace(attempts=attempt, queue_seconds=queued)
             except ProviderError as exc:
                 delay = RETRY_DELAYS_SECONDS[min(attempt, len(RETRY_DELAYS_SECONDS)) - 1]
                 if exc.retry != "safe" or attempt > self._retries or loop.time() + delay >= deadline:

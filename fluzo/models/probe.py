@@ -7,7 +7,7 @@ bounded, and a server's words come out shortened, masked and printable.
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from fluzo.core.errors import ProviderError
@@ -94,7 +94,7 @@ class _Probe:
                     code="provider_invalid_request",
                     hint="Check the model's name against the server's list.",
                 )
-        self._endpoint = replace(self._endpoint, output_limit_parameter=name)
+        self._endpoint = self._endpoint._replace(output_limit_parameter=name)
         if name != "max_tokens":
             self._compat["output_limit_parameter"] = name
 
@@ -118,7 +118,7 @@ class _Probe:
     async def _try(self, what: str, request: ModelRequest | None = None, **compat: Any) -> ModelReply | None:
         """The reply to a request with these compat values, or None when the server refuses it for its content."""
         self._requests += 1
-        endpoint = replace(self._endpoint, **compat)
+        endpoint = self._endpoint._replace(**compat)
         try:
             reply = await self._ask(endpoint, request or ModelRequest((_hello(),), (), 16))
         except ProviderError as exc:
@@ -132,7 +132,7 @@ class _Probe:
 
     async def _ask(self, endpoint: ModelEndpoint, request: ModelRequest) -> ModelReply:
         gateway = Gateway([endpoint], {endpoint.id: lambda: self._token}, self._admission, retries=0)
-        request = replace(request, purpose="capability_probe")
+        request = request._replace(purpose="capability_probe")
         try:
             reply = await gateway.complete(
                 endpoint.id, request, lambda text, thought: None, endpoint.request_timeout_seconds

@@ -8,7 +8,7 @@ An own decoder, because two things are needed that the usual client libraries le
 """
 
 import re
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from fluzo.core.errors import ProviderError
 
@@ -20,8 +20,7 @@ _LINE_END = re.compile(rb"\r\n|\r|\n")
 _BOM = b"\xef\xbb\xbf"
 
 
-@dataclass(frozen=True, slots=True)
-class Frame:
+class Frame(NamedTuple):
     """One event. `event` is empty for the default type; data lines are joined by newlines."""
 
     event: str

@@ -11,19 +11,18 @@ from collections.abc import Callable, Mapping, Sequence
 from fluzo.core.records import ToolCall, ToolSpec
 from fluzo.models.jsontext import dump, parse, parse_object
 
-_CODE = re.compile(r"```.*?(?:```|\Z)|`[^`\n]+`", re.DOTALL)
-_MARKUP = re.compile(r"<tool_call>|<function=[\w.-]+>")
-_CALL = re.compile(
-    r"<tool_call>\s*(?P<json>\{.*?\})\s*</tool_call>"
-    r"|(?:<tool_call>\s*)?<function=(?P<name>[\w.-]+)>(?P<body>.*?)</function>(?:\s*</tool_call>)?",
-    re.DOTALL,
+_CODE = r"(?s)```.*?(?:```|\Z)|`[^`\n]+`"
+_MARKUP = r"<tool_call>|<function=[\w.-]+>"
+_CALL = (
+    r"(?s)<tool_call>\s*(?P<json>\{.*?\})\s*</tool_call>"
+    r"|(?:<tool_call>\s*)?<function=(?P<name>[\w.-]+)>(?P<body>.*?)</function>(?:\s*</tool_call>)?"
 )
-_PARAMETER = re.compile(r"<parameter=(?P<key>[\w.-]+)>(?P<value>.*?)</parameter>", re.DOTALL)
+_PARAMETER = r"(?s)<parameter=(?P<key>[\w.-]+)>(?P<value>.*?)</parameter>"
 
 
 def mentions_call(text: str) -> bool:
     """Whether the text holds call markup outside code."""
-    return any(not _in_code(match.start(), text) for match in _MARKUP.finditer(text))
+    return any(not _in_code(match.start(), text) for match in re.finditer(_MARKUP, text))
 
 
 def read_calls(text: str, tools: Sequence[ToolSpec], make_id: Callable[[], str]) -> tuple[str, tuple[ToolCall, ...]]:
@@ -32,7 +31,7 @@ def read_calls(text: str, tools: Sequence[ToolSpec], make_id: Callable[[], str])
     calls: list[ToolCall] = []
     kept: list[str] = []
     position = 0
-    for match in _CALL.finditer(text):
+    for match in re.finditer(_CALL, text):
         call = None if _in_code(match.start(), text) else _read(match, specs, make_id)
         if call is not None:
             calls.append(call)
@@ -43,7 +42,7 @@ def read_calls(text: str, tools: Sequence[ToolSpec], make_id: Callable[[], str])
 
 
 def _in_code(position: int, text: str) -> bool:
-    return any(code.start() <= position < code.end() for code in _CODE.finditer(text))
+    return any(code.start() <= position < code.end() for code in re.finditer(_CODE, text))
 
 
 def _read(match: re.Match[str], specs: Mapping[str, ToolSpec], make_id: Callable[[], str]) -> ToolCall | None:
@@ -61,7 +60,7 @@ def _read(match: re.Match[str], specs: Mapping[str, ToolSpec], make_id: Callable
     kinds = _kinds(specs[match["name"]])
     values = {
         parameter["key"]: _value(parameter["value"], kinds.get(parameter["key"], "string"))
-        for parameter in _PARAMETER.finditer(match["body"])
+        for parameter in re.finditer(_PARAMETER, match["body"])
     }
     return ToolCall(make_id(), match["name"], dump(values))
 

@@ -12,7 +12,6 @@ import ssl
 import zlib
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
 from contextlib import aclosing, suppress
-from dataclasses import replace
 from typing import Any, cast
 from urllib.request import getproxies, proxy_bypass
 
@@ -118,7 +117,7 @@ class Exchange:
         first = self._first_output_at
         if first is None and self._reader.has_output:
             first = asyncio.get_running_loop().time()  # An answer in one piece is its own first output.
-        return replace(reply, first_output_seconds=None if first is None else first - self._start)
+        return reply._replace(first_output_seconds=None if first is None else first - self._start)
 
     def _after_output(self, error: ProviderError) -> ProviderError:
         """Once there was output nothing is asked again, and what arrived is kept with the error."""

@@ -3,8 +3,7 @@
 The strictest rule wins. Grants and YOLO are not seen here: they can settle a question, never a denial.
 """
 
-from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from fluzo.core.paths import is_protected_path, is_secret_path
 from fluzo.core.records import Decision, Operation
@@ -12,8 +11,7 @@ from fluzo.core.records import Decision, Operation
 Rule = Literal["allow", "ask", "deny"]
 
 
-@dataclass(frozen=True, slots=True)
-class PolicyRules:
+class PolicyRules(NamedTuple):
     """The `[policy]` table: what the user wants done with each kind of effect."""
 
     edit: Rule = "allow"

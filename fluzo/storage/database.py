@@ -11,8 +11,8 @@ import sqlite3
 import stat
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from peewee import PeeweeException, SqliteDatabase
 
@@ -35,8 +35,7 @@ _WRITER = {"journal_mode": "wal", "synchronous": 2, "foreign_keys": 1, "trusted_
 _READER = {"query_only": 1, "trusted_schema": 0}
 
 
-@dataclass(frozen=True, slots=True)
-class Project:
+class Project(NamedTuple):
     """The repository's own identity; it stays the same for as long as the store exists."""
 
     id: str

@@ -18,6 +18,7 @@ import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 from fluzo.core.errors import ConfigError
 from fluzo.core.redact import printable
@@ -32,8 +33,7 @@ HINT = "nothing was started. Fix the line, or run: fluzo config edit"
 _FLAG_HINT = "nothing was started. Correct the value and repeat."
 
 
-@dataclass(frozen=True, slots=True)
-class SettingsText:
+class SettingsText(NamedTuple):
     """The file as it stands: `version` changes with every byte."""
 
     path: Path
@@ -166,10 +166,9 @@ def invalid(file: SettingsText, problems: Iterable[Problem], flags: Iterable[str
 
 _WORD = r"""(?:[A-Za-z0-9_-]+|"(?:\\.|[^"\\])*"|'[^']*')"""
 _DOTTED = rf"({_WORD}(?:\s*\.\s*{_WORD})*)"
-_HEADER = re.compile(rf"\s*(\[\[?)\s*{_DOTTED}\s*\]")
-_ASSIGNMENT = re.compile(rf"\s*{_DOTTED}\s*=")
-_PART = re.compile(_WORD)
-_TOKEN = re.compile(r'"""|\'\'\'|"(?:\\.|[^"\\])*"|\'[^\']*\'|#|[\[\]{}]')
+_HEADER = rf"\s*(\[\[?)\s*{_DOTTED}\s*\]"
+_ASSIGNMENT = rf"\s*{_DOTTED}\s*="
+_TOKEN = r'"""|\'\'\'|"(?:\\.|[^"\\])*"|\'[^\']*\'|#|[\[\]{}]'
 
 
 def line_numbers(text: str) -> dict[str, int]:
@@ -178,7 +177,7 @@ def line_numbers(text: str) -> dict[str, int]:
     counts: dict[str, int] = {}
     table = ""
     for number, line in _statements(text):
-        header, assignment = _HEADER.match(line), _ASSIGNMENT.match(line)
+        header, assignment = re.match(_HEADER, line), re.match(_ASSIGNMENT, line)
         if header:
             table = _join(header[2])
             if header[1] == "[[":
@@ -205,7 +204,7 @@ def _statements(text: str) -> Iterator[tuple[int, str]]:
                 at = len(line) if end < 0 else end + 3
                 quote = quote if end < 0 else ""
                 continue
-            token = _TOKEN.search(line, at)
+            token = re.compile(_TOKEN).search(line, at)
             if token is None or token[0] == "#":
                 break
             at = token.end()
@@ -214,7 +213,7 @@ def _statements(text: str) -> Iterator[tuple[int, str]]:
 
 
 def _join(dotted: str) -> str:
-    return ".".join(part.strip("\"'") for part in _PART.findall(dotted))
+    return ".".join(part.strip("\"'") for part in re.findall(_WORD, dotted))
 
 
 # --- publication ------------------------------------------------------------------------------------------------

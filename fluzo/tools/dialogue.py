@@ -1,8 +1,7 @@
 """The tools that talk to the user: a question, and the plan that is shown. Neither touches the workspace."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import cast
+from typing import NamedTuple, cast
 
 from fluzo.core.contracts import ExecutionBackend
 from fluzo.core.errors import ToolError
@@ -10,8 +9,7 @@ from fluzo.core.records import Operation, ToolResult, ToolSpec
 from fluzo.core.text import one_line, well_formed
 
 
-@dataclass(frozen=True, slots=True)
-class AskUser:
+class AskUser(NamedTuple):
     """The runtime puts the question and answers the call with `answered`; the operation's argv is the question
     followed by the choices."""
 
@@ -28,8 +26,7 @@ class AskUser:
         raise ToolError("a question is answered by the user, never by the tool itself")
 
 
-@dataclass(frozen=True, slots=True)
-class UpdatePlan:
+class UpdatePlan(NamedTuple):
     spec: ToolSpec
 
     async def describe(self, args: Mapping[str, object], backend: ExecutionBackend) -> Operation:

@@ -7,7 +7,7 @@ cannot cover another change. What is too long or not text is represented by the 
 import difflib
 import hashlib
 from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from fluzo.core.text import decode, shown_name
 
@@ -16,8 +16,7 @@ MAX_MATCHED_LINES = 4_000
 MAX_DIFF_CHARACTERS = 256 * 1024
 
 
-@dataclass(frozen=True, slots=True)
-class Diff:
+class Diff(NamedTuple):
     text: str
     added: int
     removed: int

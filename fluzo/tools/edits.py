@@ -7,7 +7,7 @@ line end that the file has at that place.
 
 import difflib
 import re
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from fluzo.core.errors import ToolError
 from fluzo.core.text import decode, well_formed
@@ -21,8 +21,7 @@ MAX_NAMED_MATCHES = 10
 _NUMBERED = re.compile(r"\s*\d+\t")
 
 
-@dataclass(frozen=True, slots=True)
-class Edit:
+class Edit(NamedTuple):
     old_text: str
     new_text: str
     replace_all: bool

@@ -7,9 +7,9 @@ leaves the last check to the backend, which writes only over the bound version.
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from hashlib import sha256
-from typing import cast
+from typing import NamedTuple, cast
 
 from fluzo.core.contracts import ExecutionBackend, FileContent
 from fluzo.core.errors import ToolError
@@ -20,8 +20,7 @@ from fluzo.tools.edits import Edit, apply_edit
 from fluzo.tools.shared import SeenFiles, ToolLimits, done, encoded, normal_path, stale
 
 
-@dataclass(frozen=True, slots=True)
-class ReadFile:
+class ReadFile(NamedTuple):
     spec: ToolSpec
     seen: SeenFiles
     limits: ToolLimits
@@ -51,8 +50,7 @@ class ReadFile:
         return done(page.text, self.limits, {**detail, "size_bytes": content.size_bytes})
 
 
-@dataclass(frozen=True, slots=True)
-class EditFile:
+class EditFile(NamedTuple):
     spec: ToolSpec
     seen: SeenFiles
     limits: ToolLimits
@@ -75,8 +73,7 @@ class EditFile:
         return _changed(operation, self.limits, f"edited {shown_name(path)}")
 
 
-@dataclass(frozen=True, slots=True)
-class WriteFile:
+class WriteFile(NamedTuple):
     spec: ToolSpec
     seen: SeenFiles
     limits: ToolLimits
@@ -109,8 +106,7 @@ class WriteFile:
         return _changed(operation, self.limits, f"{verb} {shown_name(path)}, {len(after)} bytes")
 
 
-@dataclass(frozen=True, slots=True)
-class DeleteFile:
+class DeleteFile(NamedTuple):
     spec: ToolSpec
     seen: SeenFiles
     limits: ToolLimits
@@ -134,8 +130,7 @@ class DeleteFile:
         return _changed(operation, self.limits, f"deleted {shown_name(path)}")
 
 
-@dataclass(frozen=True, slots=True)
-class MoveFile:
+class MoveFile(NamedTuple):
     spec: ToolSpec
     seen: SeenFiles
     limits: ToolLimits

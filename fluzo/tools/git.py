@@ -8,8 +8,7 @@ helper is the backend's promise.
 import asyncio
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import cast
+from typing import NamedTuple, cast
 
 from fluzo.core.contracts import ExecutionBackend, GitRequest
 from fluzo.core.errors import ToolError
@@ -23,8 +22,7 @@ DEFAULT_LOG_COUNT = 20
 _REVISION = re.compile(r"[^\s\x00-\x1f\x7f-][^\s\x00-\x1f\x7f]*")
 
 
-@dataclass(frozen=True, slots=True)
-class Git:
+class Git(NamedTuple):
     """`env` is what commit and push get beyond the backend's baseline, as every command does."""
 
     spec: ToolSpec

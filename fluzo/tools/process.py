@@ -8,8 +8,7 @@ import asyncio
 import shlex
 import signal
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import cast
+from typing import NamedTuple, cast
 
 from fluzo.core.contracts import ExecutionBackend, ProcessRequest
 from fluzo.core.errors import ToolError
@@ -22,8 +21,7 @@ HEADER_BYTES = 512
 """Room kept free for the lines that say how the command ended."""
 
 
-@dataclass(frozen=True, slots=True)
-class Run:
+class Run(NamedTuple):
     """`env` is what every command gets beyond the backend's baseline; it is part of what is authorized."""
 
     spec: ToolSpec

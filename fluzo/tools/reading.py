@@ -1,6 +1,6 @@
 """A file's bytes as numbered text for the model: pages by lines and bytes, and notes on what text cannot show."""
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from fluzo.core.errors import ToolError
 from fluzo.core.records import FileVersion
@@ -25,8 +25,7 @@ _KINDS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Page:
+class Page(NamedTuple):
     """Lines `first` to `last` of a file; `total` is 0 when the end of the file was not seen."""
 
     text: str

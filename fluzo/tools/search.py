@@ -1,8 +1,7 @@
 """Finding things: the list of files and the search in their text. Both are bounded and say when they were cut."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import cast
+from typing import NamedTuple, cast
 
 from fluzo.core.contracts import ExecutionBackend, ListedFile
 from fluzo.core.records import Operation, ToolResult, ToolSpec
@@ -14,8 +13,7 @@ MAX_HITS = 200
 MAX_HIT_CHARACTERS = 300
 
 
-@dataclass(frozen=True, slots=True)
-class ListFiles:
+class ListFiles(NamedTuple):
     spec: ToolSpec
     limits: ToolLimits
     root: str
@@ -34,8 +32,7 @@ class ListFiles:
         return done(text, self.limits, {"entries": len(listing.entries), "truncated": listing.truncated})
 
 
-@dataclass(frozen=True, slots=True)
-class Search:
+class Search(NamedTuple):
     spec: ToolSpec
     limits: ToolLimits
     root: str

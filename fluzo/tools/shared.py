@@ -5,15 +5,14 @@ Whether it stays inside the workspace is decided by the backend, which resolves 
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from fluzo.core.errors import ToolError
 from fluzo.core.records import FileVersion, ToolResult
 from fluzo.core.text import cut_middle, shown_name, well_formed
 
 
-@dataclass(frozen=True, slots=True)
-class ToolLimits:
+class ToolLimits(NamedTuple):
     """Bounds of one call. `context_bytes` is what the model sees of a result, `file_bytes` the largest file that
     the file tools take whole; commands may ask for less than `shell_timeout_seconds`, never for more."""
 

@@ -11,7 +11,7 @@ import os
 import stat
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from fluzo.core.errors import FluzoError
 from fluzo.core.paths import is_protected_path
@@ -29,8 +29,7 @@ MAX_DIFF_BYTES = 512 * 1024
 _NO_FILE = "000000"
 
 
-@dataclass(frozen=True, slots=True)
-class Snapshot:
+class Snapshot(NamedTuple):
     """One path at one moment: version, Git's file mode, and the bytes when they were kept."""
 
     version: FileVersion
@@ -38,8 +37,7 @@ class Snapshot:
     data: bytes | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Baseline:
+class Baseline(NamedTuple):
     """The working tree at the start of a task. `before` holds every path that the user had changed by then."""
 
     status: Status
@@ -72,8 +70,7 @@ class Baseline:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class FileChange:
+class FileChange(NamedTuple):
     """One file that is not what it was when the task began. `preexisting`: the user had changed it before."""
 
     path: str
@@ -85,8 +82,7 @@ class FileChange:
     version: FileVersion = ABSENT
 
 
-@dataclass(frozen=True, slots=True)
-class Changes:
+class Changes(NamedTuple):
     """All differences from a baseline; `diff` joins those of the files within bounds, notes in place of the rest."""
 
     files: tuple[FileChange, ...]

@@ -2,16 +2,14 @@
 
 import difflib
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 MAX_COMPARED_LINES = 20_000
 """Between the first and last difference; beyond that the whole stretch is shown as replaced, which is quick."""
 CONTEXT_LINES = 3
 
 
-@dataclass(frozen=True, slots=True)
-class Difference:
+class Difference(NamedTuple):
     text: str
     lines_added: int
     lines_removed: int

@@ -9,8 +9,8 @@ import os
 import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from fluzo.core.errors import WorkspaceError
 from fluzo.workspace.environment import clean_path
@@ -46,8 +46,7 @@ _OVERRIDES = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Located:
+class Located(NamedTuple):
     """What `git rev-parse` says of a directory; `up` leads from it to the root of the working tree."""
 
     bare: bool

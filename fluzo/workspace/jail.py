@@ -12,8 +12,8 @@ import errno
 import os
 import stat
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from fluzo.core.errors import FluzoError, ToolError, WorkspaceError
 from fluzo.core.paths import PROTECTED_NAMES, is_protected_path
@@ -32,8 +32,7 @@ KINDS = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Handle:
+class Handle(NamedTuple):
     """An O_PATH descriptor of one object, what it is, and its path from the root with every link resolved."""
 
     fd: int

@@ -7,7 +7,6 @@ confines the file tools. A process that was approved runs with the user's own ri
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from pathlib import Path
 from typing import TypeVar
 
@@ -105,7 +104,7 @@ class LocalBackend:
         if not secrets:
             return result
         limit = request.capture_bytes if result.truncated else 0
-        return replace(result, output=masked(result.output, secrets, limit))
+        return result._replace(output=masked(result.output, secrets, limit))
 
     async def git(self, request: GitRequest) -> ProcessResult:
         argv = await self._blocking(lambda: self.repository.command(request))

@@ -1,7 +1,7 @@
 """A backend without a jail over real files, for tests of the tools alone; it keeps what it was asked for."""
 
 import hashlib
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ from fluzo.core.records import ABSENT, FileVersion, ProcessResult
 
 def ended(output: bytes = b"", exit_status: int | None = 0, **more: Any) -> ProcessResult:
     result = ProcessResult(exit_status, output, output_bytes=len(output), truncated=False, elapsed_seconds=1.8)
-    return replace(result, **more)
+    return result._replace(**more)
 
 
 @dataclass

@@ -1,6 +1,5 @@
 import json
 import re
-from dataclasses import replace
 from itertools import takewhile
 from typing import Any
 
@@ -61,7 +60,7 @@ def test_the_short_form_of_ids_holds_for_old_histories_too_and_its_pairs_stay_ma
     stored_ids = ("call_" + "f" * 60, "toolu_01|fc_1", "abcDEF123", "nine_char", "abc", "")
     results = [result(call_id, str(number)) for number, call_id in enumerate(stored_ids)]
     messages = sent(
-        Message("user", "x"), calls(*stored_ids), *results, endpoint=replace(ENDPOINT, tool_call_ids="mistral")
+        Message("user", "x"), calls(*stored_ids), *results, endpoint=ENDPOINT._replace(tool_call_ids="mistral")
     )
     made = [call["id"] for call in messages[1]["tool_calls"]]
     assert all(re.fullmatch("[A-Za-z0-9]{9}", call_id) for call_id in made)
@@ -140,7 +139,7 @@ def test_reasoning_goes_back_only_when_the_entry_says_so() -> None:
     thought = Message("assistant", "a", reasoning="hm")
     assert sent(Message("user", "x"), thought)[1] == {"role": "assistant", "content": "a"}
     for field in ("reasoning_content", "reasoning"):
-        endpoint = replace(ENDPOINT, send_reasoning=True, reasoning_field=field)
+        endpoint = ENDPOINT._replace(send_reasoning=True, reasoning_field=field)
         assert sent(Message("user", "x"), thought, endpoint=endpoint)[1] == {
             "role": "assistant",
             field: "hm",
@@ -192,7 +191,7 @@ _MESSAGES = st.lists(
 
 
 _ENDPOINTS = st.sampled_from(
-    [ENDPOINT, replace(ENDPOINT, tool_call_ids="mistral"), replace(ENDPOINT, send_reasoning=True)]
+    [ENDPOINT, ENDPOINT._replace(tool_call_ids="mistral"), ENDPOINT._replace(send_reasoning=True)]
 )
 
 
