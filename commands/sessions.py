@@ -74,7 +74,7 @@ def open_session(
         emit_lines(_conversation(detail, limit))
 
 
-app.command("resume", epilog=EPILOG)(resume)
+app.command("resume", short_help="Go on with a blocked task, after showing what differs.", epilog=EPILOG)(resume)
 
 
 def session_row(session: Mapping[str, Any]) -> list[str]:
