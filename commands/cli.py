@@ -29,7 +29,7 @@ COMMANDS = {
     "run": "Give the agent a task and see it through, without the full screen.",
     "init": "Set up this workspace: endpoint, model, size, checks.",
     "tasks": "List tasks, show one in full, cancel or kill one.",
-    "sessions": "List conversations, and open one to read it.",
+    "sessions": "List conversations, read one, or go on with a blocked one.",
     "replay": "Show again what happened in a task. Nothing runs.",
     "history": "List what is stored for this workspace.",
     "config": "Show and change the settings, and consent to them.",
