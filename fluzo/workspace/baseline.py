@@ -20,6 +20,7 @@ from fluzo.workspace import files
 from fluzo.workspace.diff import Difference, compare
 from fluzo.workspace.git import Git, Status, StatusEntry
 from fluzo.workspace.jail import Jail
+from fluzo.workspace.leftovers import put_away
 
 MAX_KEPT_BYTES = 1024 * 1024
 """Of one file: beyond it a file is known by version alone, and shown without a diff."""
@@ -115,8 +116,12 @@ class Changes(NamedTuple):
 
 
 def capture(git: Git, jail: Jail) -> Baseline:
-    """Look at the working tree before anything is done in it. Raises WorkspaceError when Git cannot."""
+    """Look at the working tree before anything is done in it, as its owner. Leftovers are put away.
+
+    Raises WorkspaceError when Git cannot look.
+    """
     status = git.status()
+    put_away(jail, status.leftovers)
     before: dict[str, Snapshot] = {}
     room = MAX_KEPT_TOTAL_BYTES
     for path in _changed_paths(status):

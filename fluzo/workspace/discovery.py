@@ -21,6 +21,7 @@ from fluzo.workspace import files
 from fluzo.workspace.git import OWN_FILES_EXCLUDED, Git
 from fluzo.workspace.gitrun import complaint
 from fluzo.workspace.jail import Jail, decode, encode
+from fluzo.workspace.leftovers import is_leftover
 
 MAX_LINE_CHARS = 300
 MAX_RESULT_CHARS = 256 * 1024
@@ -31,7 +32,7 @@ _CHUNK_BYTES = 64 * 1024
 
 
 def _hidden(path: str) -> bool:
-    return is_protected_path(path) or is_secret_path(path)
+    return is_protected_path(path) or is_secret_path(path) or is_leftover(path)
 
 
 # --- listing --------------------------------------------------------------------------------------------------

@@ -8,7 +8,6 @@ import contextlib
 import errno
 import hashlib
 import os
-import secrets
 import stat
 from collections.abc import Iterator
 
@@ -16,6 +15,7 @@ from fluzo.core.contracts import FileContent
 from fluzo.core.errors import ToolError
 from fluzo.core.records import ABSENT, FileVersion
 from fluzo.workspace.jail import Handle, Jail, refused, reopen, require_regular
+from fluzo.workspace.leftovers import temporary_name
 from fluzo.workspace.syscalls import rename_exchange, rename_noreplace
 
 MAX_FILE_BYTES = 64 * 1024 * 1024
@@ -153,7 +153,7 @@ def _create(jail: Jail, path: str, data: bytes) -> FileVersion:
 
 def _stage(directory: int, data: bytes, like: int | None) -> tuple[bytes, FileVersion]:
     """A complete, synced file under a random name, with the attributes of `like`; removed again on any error."""
-    name = b".fluzo-tmp-" + secrets.token_hex(8).encode()
+    name = temporary_name()
     mode = 0o666 if like is None else 0o600
     fd = os.open(name, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, mode, dir_fd=directory)
     try:
@@ -250,7 +250,7 @@ def delete(jail: Jail, path: str, expected: FileVersion) -> None:
     Raises ToolError `stale_file`, `no_such_file`, `is_directory`; WorkspaceError.
     """
     with _disk_errors(path), _entry(jail, path, expected) as (directory, name):
-        aside = b".fluzo-tmp-" + secrets.token_hex(8).encode()
+        aside = temporary_name()
         rename_noreplace(directory, name, directory, aside)
         _keep_if_other(directory, aside, directory, name, expected, path)
         os.unlink(aside, dir_fd=directory)

@@ -18,6 +18,7 @@ from fluzo.core.paths import SETTINGS_NAME, STORE_NAME, is_protected_path
 from fluzo.workspace import gitrun
 from fluzo.workspace.identity import Root
 from fluzo.workspace.jail import decode, encode, refused
+from fluzo.workspace.leftovers import is_leftover
 
 OWN_FILES_EXCLUDED = (f":(exclude,top){SETTINGS_NAME}", f":(exclude,top){STORE_NAME}")
 
@@ -82,11 +83,15 @@ class StatusEntry:
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """`head` is empty before the first commit, `branch` when HEAD is detached."""
+    """`head` is empty before the first commit, `branch` when HEAD is detached.
+
+    `leftovers` are untracked files of an interrupted change, which are not among the entries.
+    """
 
     head: str
     branch: str
     entries: tuple[StatusEntry, ...]
+    leftovers: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,13 +104,12 @@ class TreeChange:
 
 
 class Git:
-    """The Git of one working tree. Methods block; each runs one or two short processes."""
+    """The Git of one working tree, for any thread. Methods block; each runs one or two short processes."""
 
     def __init__(self, root: Root, environ: Mapping[str, str] = os.environ) -> None:
         self.root = root
         self._environ = dict(environ)
-        self._overrides: list[str] = []
-        self._overrides_for: object = None
+        self._overrides: tuple[object, list[str]] = (None, [])
 
     def environment(self) -> dict[str, str]:
         work_tree = {"GIT_DIR": str(self.root.git_dir), "GIT_WORK_TREE": str(self.root.path)}
@@ -246,11 +250,12 @@ class Git:
 
     def _prefix(self) -> list[str]:
         state = [_signature(path) for path in self._config_files()]
-        if self._overrides_for is None or state != self._overrides_for:
-            self._overrides, complete = self._read_overrides()
+        known_for, overrides = self._overrides
+        if state != known_for:
+            overrides, complete = self._read_overrides()
             # Included files may change without any of these, so with includes the list is read every time.
-            self._overrides_for = state if complete else None
-        return gitrun.prefix(self._environ, self._overrides)
+            self._overrides = (state if complete else None, overrides)
+        return gitrun.prefix(self._environ, overrides)
 
     def _config_files(self) -> Iterator[Path]:
         yield self.root.common_dir / "config"
@@ -333,8 +338,9 @@ def _parse_status(output: bytes) -> Status:
             entries.append(StatusEntry(path, "U", "U", mode, mode, _known(ours), _known(ours)))
         elif text.startswith("? "):
             entries.append(StatusEntry(text[2:], "?", "?"))
-    kept = [entry for entry in entries if not is_protected_path(entry.path)]
-    return Status(head, branch, tuple(sorted(kept, key=lambda entry: encode(entry.path))))
+    leftovers = tuple(entry.path for entry in entries if entry.untracked and is_leftover(entry.path))
+    kept = [entry for entry in entries if not is_protected_path(entry.path) and entry.path not in leftovers]
+    return Status(head, branch, tuple(sorted(kept, key=lambda entry: encode(entry.path))), leftovers)
 
 
 def _known(object_id: str) -> str:

@@ -1,10 +1,13 @@
 """Which workspace this is, and who may write in it: the resolved Git root and its one owner.
 
-Invariant: at most one owner per workspace on this host and user, decided by the kernel's flock(2) on a file that is
-never unlinked. The record in it names the owner for people; a PID in a file never decides anything.
+Invariant: at most one owner per workspace on this host and user, decided by the kernel's flock(2) on files that are
+never unlinked: one by the workspace's name in the user's private state, where who has no store yet looks too, and one
+in the store, for another HOME or state directory and for a name that was removed. The record in them names the owner
+for people; a PID in a file never decides anything.
 """
 
 import contextlib
+import errno
 import fcntl
 import hashlib
 import json
@@ -12,7 +15,7 @@ import os
 import secrets
 import stat
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -85,6 +88,7 @@ def _unusable(message: str, hint: str) -> WorkspaceError:
 # --- ownership ------------------------------------------------------------------------------------------------
 
 
+STORE_LOCK = "owner.lock"
 LOOKERS_TRIES = 200
 """How often a lock is tried that somebody only looks at, ..."""
 LOOKERS_SECONDS = 0.005
@@ -97,12 +101,13 @@ class Ownership:
     `control` is where this owner's control socket belongs, `instance` what tells this owner from any other.
     """
 
-    def __init__(self, fd: int, control: Path, record: Mapping[str, str]) -> None:
-        self._fd = fd
+    def __init__(self, fds: Sequence[int], control: Path, record: Mapping[str, str]) -> None:
+        self._fds = list(fds)
         self._record = dict(record)
         self.control = control
         self.instance = self._record["instance"]
-        os.ftruncate(fd, 0)
+        for fd in self._fds:
+            os.ftruncate(fd, 0)
         self._write()
 
     def describe(self, task_id: str) -> None:
@@ -112,31 +117,39 @@ class Ownership:
 
     def release(self) -> None:
         """Give the workspace up; a second call does nothing. Call it only when no owned process can write."""
-        if self._fd >= 0:
-            fd, self._fd = self._fd, -1
+        while self._fds:  # The one in the store first: who then finds the other taken waits for this process.
+            fd = self._fds.pop()
             os.ftruncate(fd, 0)
             os.close(fd)
 
     def _write(self) -> None:
         # One write, never shorter than what was there: a reader must not see half of one record and half of another.
         data = json.dumps(self._record).encode("ascii")
-        os.pwrite(self._fd, data.ljust(os.fstat(self._fd).st_size), 0)
+        for fd in self._fds:
+            os.pwrite(fd, data.ljust(os.fstat(fd).st_size), 0)
 
 
-def acquire(root: Root, owner: Mapping[str, str], environ: Mapping[str, str] = os.environ) -> Ownership:
+def acquire(
+    root: Root, owner: Mapping[str, str], environ: Mapping[str, str] = os.environ, store: Path | None = None
+) -> Ownership:
     """Become the one writer of a workspace; `owner`, with a `task_id` if there is one, is shown to who comes second.
 
+    With `store`, checked to be one that Git ignores, its lock is taken too, and the directory is made if need be.
     Raises WorkspaceError: `workspace_owned` with the owner's record in `detail`, `workspace_unusable` when there is
-    no private place for the lock.
+    no private place for a lock.
     """
+    fds: list[int] = []
     try:
-        path = _lock_path(root, environ)
-        fd = _lock(path)
-    except OSError as exc:
-        raise _no_lock(exc) from exc
-    if fd is None:
-        raise _owned(root, path)
-    control = control_path(root, environ)
+        control = control_path(root, environ)
+        fds.append(_own(root, _lock_path(root, environ)))
+        if store is not None:
+            fds += _own_store(root, store)
+    except BaseException as exc:
+        for fd in fds:
+            os.close(fd)
+        if isinstance(exc, OSError):
+            raise _no_lock(exc) from exc
+        raise
     record = {
         **owner,
         "pid": str(os.getpid()),
@@ -146,7 +159,7 @@ def acquire(root: Root, owner: Mapping[str, str], environ: Mapping[str, str] = o
         "instance": secrets.token_hex(16),
         "control": str(control),
     }
-    return Ownership(fd, control, record)
+    return Ownership(fds, control, record)
 
 
 def is_owned(root: Root, environ: Mapping[str, str] = os.environ) -> bool:
@@ -181,6 +194,26 @@ def _lock_path(root: Root, environ: Mapping[str, str]) -> Path:
 
 def _name(root: Root) -> str:
     return hashlib.sha256(os.fsencode(root.identity)).hexdigest()
+
+
+def _own(root: Root, path: Path) -> int:
+    fd = _lock(path)
+    if fd is None:
+        raise _owned(root, path)
+    return fd
+
+
+def _own_store(root: Root, store: Path) -> list[int]:
+    try:
+        with contextlib.suppress(FileExistsError):
+            store.mkdir(mode=0o700)
+        if not stat.S_ISDIR(store.lstat().st_mode):
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(store))
+        return [_own(root, store / STORE_LOCK)]
+    except OSError as exc:
+        if exc.errno in (errno.EROFS, errno.EACCES, errno.ENOSPC, errno.EDQUOT):
+            return []  # Nobody writes in a store like that; who opens it next says what is wrong with it.
+        raise
 
 
 def _no_lock(exc: OSError) -> WorkspaceError:

@@ -33,7 +33,8 @@ class LocalBackend:
 
     `env` is the whole base environment of children, as `child_env` builds it; `resolve` turns references in what a
     request adds to it into values, at the start of each process. When `cancel` is set, a running
-    process is ended and its result says so; none is started afterwards.
+    process is ended and its result says so; none is started afterwards. A `repository` that is at hand, of the same
+    root, saves reading Git's configuration again.
     """
 
     def __init__(
@@ -45,9 +46,10 @@ class LocalBackend:
         grace_seconds: float,
         cancel: asyncio.Event,
         resolve: Callable[[Mapping[str, str]], Mapping[str, str]] = dict,
+        repository: Git | None = None,
     ) -> None:
         self.jail = Jail(root, protected)
-        self.repository = Git(root)
+        self.repository = repository or Git(root)
         self._env = dict(env)
         self._resolve = resolve
         self._cancel = cancel

@@ -169,6 +169,77 @@ def test_a_lock_file_that_was_removed_does_not_let_two_in(root: Path, isolation:
     second.release()
 
 
+def test_another_home_is_kept_out_by_the_lock_in_the_store(root: Path, tmp_path: Path) -> None:
+    resolved, store = resolve_root(root), root / ".fluzodrive"
+    homes = [{"HOME": str(tmp_path / name)} for name in ("one", "two")]
+    first = acquire(resolved, {"task_id": "t_first"}, homes[0], store)
+    with pytest.raises(WorkspaceError) as caught:
+        acquire(resolved, {}, homes[1], store)
+    assert caught.value.code == "workspace_owned"
+    assert "t_first" in caught.value.message
+    # The refused one has given its own lock back.
+    assert not is_owned(resolved, homes[1])
+    first.describe("t_other")
+    with pytest.raises(WorkspaceError, match="t_other"):
+        acquire(resolved, {}, homes[1], store)
+    first.release()
+    acquire(resolved, {}, homes[1], store).release()
+
+
+def test_a_lock_that_is_removed_or_replaced_under_its_owner_leaves_the_other(root: Path, isolation: Path) -> None:
+    store = root / ".fluzodrive"
+    for replace in (False, True):
+        for victim in ("state", "store"):
+            first = acquire(resolve_root(root), {}, store=store)
+            path = store / "owner.lock" if victim == "store" else lock_files(isolation)[0]
+            path.unlink()
+            if replace:
+                path.write_text(json.dumps({"pid": "1"}))
+            with pytest.raises(WorkspaceError) as caught:
+                acquire(resolve_root(root), {}, store=store)
+            assert caught.value.code == "workspace_owned"
+            first.release()
+    acquire(resolve_root(root), {}, store=store).release()
+
+
+def test_the_store_of_the_lock_is_private_and_never_a_link(root: Path, tmp_path: Path) -> None:
+    store = root / ".fluzodrive"
+    acquire(resolve_root(root), {}, store=store).release()
+    assert store.stat().st_mode & 0o777 == 0o700
+    assert (store / "owner.lock").stat().st_mode & 0o777 == 0o600
+    (store / "owner.lock").unlink()
+    (tmp_path / "victim").write_text("precious")
+    (store / "owner.lock").symlink_to(tmp_path / "victim")
+    with pytest.raises(WorkspaceError) as caught:
+        acquire(resolve_root(root), {}, store=store)
+    assert caught.value.code == "workspace_unusable"
+    assert (tmp_path / "victim").read_text() == "precious"
+    (store / "owner.lock").unlink()
+    store.rename(tmp_path / "elsewhere")
+    store.symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(WorkspaceError):
+        acquire(resolve_root(root), {}, store=store)
+    assert list((tmp_path / "elsewhere").iterdir()) == []
+    assert not is_owned(resolve_root(root))
+
+
+def test_a_killed_owner_of_both_locks_leaves_them_free(root: Path) -> None:
+    store = root / ".fluzodrive"
+    program = HOLD.replace('{"task_id": sys.argv[2]}', '{}, store=Path(sys.argv[1]) / ".fluzodrive"')
+    with subprocess.Popen(
+        [sys.executable, "-c", program, str(root)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as owner_process:
+        assert first_line(owner_process) == "owner"
+        with pytest.raises(WorkspaceError):
+            acquire(resolve_root(root), {}, store=store)
+        owner_process.kill()
+    record = json.loads((store / "owner.lock").read_text())
+    assert record["pid"] == str(owner_process.pid)
+    # A living process that has nothing to do with it: a number that went round.
+    (store / "owner.lock").write_text(json.dumps({**record, "pid": str(os.getpid())}))
+    acquire(resolve_root(root), {}, store=store).release()
+
+
 def test_the_lock_is_private(root: Path, isolation: Path) -> None:
     old = os.umask(0)
     try:
