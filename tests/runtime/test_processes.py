@@ -4,6 +4,7 @@ import asyncio
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -153,11 +154,15 @@ def test_a_child_has_its_own_session_and_none_of_our_descriptors(root: Path) -> 
         "(while :; do echo x; sleep 0.2; done) & echo done",
         "yes & echo done",
         "sleep 300 >/dev/null 2>&1 & echo done",
-        "python3 -m http.server 0 --bind 127.0.0.1 & echo done",
+        "python3 -m http.server {port} --bind 127.0.0.1 & until {get}; do sleep 0.02; done; echo done",
     ],
 )
 def test_a_background_child_does_not_hold_the_result_back_and_is_ended_at_the_stop(root: Path, script: str) -> None:
     survivors: list[int] = []
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+    get = f"python3 -c 'import urllib.request as u; u.urlopen(\"http://127.0.0.1:{port}\")' >/dev/null 2>&1"
+    script = script.replace("{port}", str(port)).replace("{get}", get)
     result = with_backend(
         root,
         lambda backend, _: backend.execute(ProcessRequest(("bash", "-c", script), timeout_seconds=60)),

@@ -99,6 +99,15 @@ def test_git_in_a_repository_without_a_commit_works_or_says_why(bench):
     assert "does not have any commits yet" in bench.call("git", subcommand="log").text
 
 
+def test_git_with_a_detached_head_says_so(root, bench):
+    commit(root, a_py="one\n")
+    git(root, "checkout", "-q", "--detach")
+    first = bench.call("git", subcommand="status").text.split("\n")[0]
+    assert "detached" in first.lower() or "no branch" in first
+    assert "first" in bench.call("git", subcommand="log", max_count=1).text
+    assert bench.call("git", subcommand="branch").ok
+
+
 def test_inspecting_runs_nothing_that_the_repository_configures(root, bench, tmp_path):
     commit(root, a_txt="one\n")
     mark = tmp_path / "PWNED"
