@@ -44,7 +44,7 @@ BY = "another process"
 """Who is recorded for what comes through here; the client has no say in it."""
 
 MAX_REQUEST_BYTES = 16 * 1024
-MAX_ANSWER_BYTES = 64 * 1024 * 1024
+MAX_ANSWER_BYTES = 32 * 1024 * 1024
 MAX_CLIENTS = 32
 MAX_TEXT_CHARACTERS = 128
 REMEMBERED_COMMANDS = 256
@@ -52,7 +52,7 @@ REMEMBERED_COMMANDS = 256
 IDLE_SECONDS = 30.0
 """A client that sends no whole request, or reads no answer, for this long is thrown out."""
 ACCEPT_AGAIN_SECONDS = 0.5
-FINISH_SECONDS = 2.0
+FINISH_SECONDS = 1.0
 """How long an answer under way may take when the owner closes."""
 
 _MAX_SOCKET_PATH_BYTES = 107  # unix(7): sun_path is 108 bytes with the final NUL.

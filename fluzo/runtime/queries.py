@@ -96,12 +96,12 @@ class Queries:
         }
 
     async def _session_detail(self, query: SessionDetail) -> Mapping[str, Any]:
+        live = self._live()
         session = await self._find_session(query.session_id)
         messages = await self._storage.message_page(
             session.id, limit=min(query.limit, MAX_PAGE), before_position=query.before_position
         )
         tasks = await self._storage.page_tasks(limit=MAX_PAGE, session_id=session.id)
-        live = self._live()
         return {
             "session": views.session_json(session),
             "tasks": [views.task_row(task, live=live) for task in tasks],

@@ -199,6 +199,7 @@ GOOD = to_wire(CancelTask("t_1"))
         json.dumps({"control": 1, "id": "r"}).encode() + b"\n",
         json.dumps({"control": 1, "id": "r", "request": [GOOD]}).encode() + b"\n",
         request({**GOOD, "protocol": 2}),
+        request({**to_wire(SetYolo("s_1", True)), "protocol": 2}),
         request({**GOOD, "type": ["CancelTask"]}),
         request({"protocol": 1, "type": "CancelTask"}),
         request({**GOOD, "task_id": 5}),
@@ -211,7 +212,7 @@ GOOD = to_wire(CancelTask("t_1"))
         request({"protocol": 1, "type": "EventPage", "after": 2**64}),
         b"x" * (control.MAX_REQUEST_BYTES + 1),
     ],
-    ids=range(28),
+    ids=range(29),
 )
 def test_what_is_no_request_is_told_so_and_thrown_out(path: Path, line: bytes) -> None:
     port = ScriptedPort([], ANSWERS)
@@ -345,9 +346,19 @@ def test_a_client_that_does_not_listen_is_thrown_out(path: Path) -> None:
     assert 0 < received < 4_000_000
 
 
-def test_an_answer_that_is_too_large_is_an_error(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(control, "MAX_ANSWER_BYTES", 200)
-    port = ScriptedPort([], {TaskDetail: {"x": "x" * 200}})
+def test_a_long_answer_arrives_whole_also_after_the_last_request(path: Path) -> None:
+    port = ScriptedPort([], {TaskDetail: {"task": "x" * 4_000_000}})
+    with served(path, port), connected(path) as raw:
+        raw.sendall(request(TaskDetail("t_1")))
+        raw.shutdown(socket.SHUT_WR)
+        received = b""
+        while chunk := raw.recv(4096):
+            received += chunk
+    assert json.loads(received)["answer"]["data"] == {"task": "x" * 4_000_000}
+
+
+def test_an_answer_that_is_too_large_is_an_error(path: Path) -> None:
+    port = ScriptedPort([], {TaskDetail: {"x": "x" * control.MAX_ANSWER_BYTES}})
     with served(path, port), ControlClient(path, INSTANCE) as client, refused("usage"):
         client.query(TaskDetail("t_1"))
 
@@ -391,6 +402,17 @@ def test_closing_hangs_up_on_who_waits_and_finishes_what_is_under_way(path: Path
     assert not path.exists()
     asking.close()
     waiting.close()
+
+
+def test_closing_waits_for_no_answer_for_ever_and_takes_back_no_command(path: Path) -> None:
+    port = FakePort()
+    with connected_both(path, port) as (asking, waiting):
+        asking.sendall(request(CancelTask("t_1")))
+        assert port.asked.acquire(timeout=DEADLINE_SECONDS)
+    assert line_from(asking) == line_from(waiting) == b""
+    asking.close()
+    waiting.close()
+    assert not port.futures[0].cancelled()
 
 
 @contextmanager
@@ -463,7 +485,10 @@ def test_a_lost_answer_is_asked_for_once_more_under_the_same_id(path: Path) -> N
     assert json.loads(fake.received[0])["id"] == "one"
 
 
-@pytest.mark.parametrize("answer", [b"[]\n", b'{"id":"one"}\n', b'{"id":"two","answer":{}}\n', b"{\n"])
+OF_ANOTHER = json.dumps({"control": 1, "id": "two", "answer": to_wire(Ack(True, "t_1"))}).encode() + b"\n"
+
+
+@pytest.mark.parametrize("answer", [b"[]\n", b'{"id":"one"}\n', b'{"id":"one","answer":{}}\n', OF_ANOTHER, b"{\n"])
 def test_an_answer_that_means_nothing_is_not_taken_for_one(path: Path, answer: bytes) -> None:
     with FakeOwner(path, greeting() + answer), ControlClient(path, INSTANCE) as client, refused("owner_unverified"):
         client.dispatch(CancelTask("t_1"), "one")
@@ -642,7 +667,7 @@ def test_an_owner_that_ends_while_it_is_looked_at_is_not_taken_for_a_dead_one(tm
                     living.clear()
                     return found
 
-            looking = LastLook(journal, lambda: bool(living), lambda _: ())
+            looking = LastLook(journal, lambda: bool(living))
             seen = thread.call(looking.answer(TaskDetail(running.ack.task_id))).data["task"]
             thread.call(journal.close())
             thread.close()

@@ -1,5 +1,6 @@
 """One owner per workspace, among real processes."""
 
+import fcntl
 import json
 import os
 import signal
@@ -12,7 +13,7 @@ import pytest
 from support.workspaces import make_repository
 
 from fluzo.core.errors import WorkspaceError
-from fluzo.workspace.identity import acquire, is_owned, owner, resolve_root
+from fluzo.workspace.identity import Ownership, acquire, is_owned, owner, resolve_root
 
 HOLD = """
 import sys
@@ -133,6 +134,22 @@ def test_who_only_looks_keeps_nobody_out(root: Path) -> None:
     finally:
         enough.set()
         looking.join()
+
+
+def test_a_look_is_no_owner_and_an_owner_waits_until_it_is_over(root: Path, isolation: Path) -> None:
+    resolved = resolve_root(root)
+    acquire(resolved, {}).release()
+    looks = [lock.open() for lock in lock_files(isolation)]
+    for look in looks:
+        fcntl.flock(look, fcntl.LOCK_SH)
+    assert not is_owned(resolved), "two may look at the same time"
+    owners: list[Ownership] = []
+    becoming = threading.Thread(target=lambda: owners.append(acquire(resolved, {})))
+    becoming.start()
+    for look in looks:
+        look.close()
+    becoming.join()
+    owners[0].release()
 
 
 def test_the_record_never_shows_half_of_what_it_was(root: Path) -> None:
