@@ -169,7 +169,7 @@ def _open_owner(root: "Root", options: HostOptions) -> Host:
 
     loaded = load_settings(root.path, options)
     check_store(root, root.path / DRIVE_NAME)
-    ownership, waited = own(root, options.wait_seconds, options.waiting)
+    ownership, waited = own(root, root.path / DRIVE_NAME, options.wait_seconds, options.waiting)
     thread = RuntimeThread()
     try:
         if waited:
@@ -199,7 +199,7 @@ def open_keeper(options: HostOptions) -> Host:
 
     root = resolve_root(options.workspace)
     check_store(root, root.path / DRIVE_NAME)
-    ownership, _ = own(root, options.wait_seconds, options.waiting)
+    ownership, _ = own(root, root.path / DRIVE_NAME, options.wait_seconds, options.waiting)
     thread = RuntimeThread()
     try:
         journal, port = thread.call(_start_keeper(thread.loop, root))

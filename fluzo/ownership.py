@@ -5,6 +5,7 @@ Nothing is opened for writing before the workspace is owned, and waiting for it 
 
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fluzo.core.errors import WorkspaceError
@@ -20,8 +21,10 @@ REACH_SECONDS = 2.0
 REACH_POLL_SECONDS = 0.02
 
 
-def own(root: Root, wait_seconds: float, waiting: Callable[[WorkspaceError], None]) -> tuple[Ownership, bool]:
-    """Take the workspace, waiting for it up to `wait_seconds`; also says whether there was any waiting.
+def own(
+    root: Root, store: Path, wait_seconds: float, waiting: Callable[[WorkspaceError], None]
+) -> tuple[Ownership, bool]:
+    """Take the workspace and its store, waiting for them up to `wait_seconds`; also says whether there was any waiting.
 
     `waiting` is called once, with the refusal that it would otherwise have been. Raises WorkspaceError.
     """
@@ -29,7 +32,7 @@ def own(root: Root, wait_seconds: float, waiting: Callable[[WorkspaceError], Non
     waited = False
     while True:
         try:
-            return identity.acquire(root, {}), waited
+            return identity.acquire(root, {}, store=store), waited
         except WorkspaceError as refused:
             left = deadline - time.monotonic()
             if refused.code != "workspace_owned" or left <= 0:

@@ -107,6 +107,19 @@ def test_a_second_one_in_json_gets_the_owner_as_data(tmp_path: Path) -> None:
             end_of(process, 0)
 
 
+def test_another_home_does_not_make_a_second_owner(tmp_path: Path) -> None:
+    with Simulator(scripted(HELD)) as simulator:
+        project = make_project(tmp_path / "p", simulator.base_url)
+        with answering(project, simulator) as (process, task_id):
+            elsewhere = {"XDG_STATE_HOME": str(tmp_path / "elsewhere")}
+            for command in (("cancel",), ("kill", "--yes")):
+                done = project.fluzo("tasks", *command, task_id, env=elsewhere)
+                assert (done.returncode, b"[workspace_owned]" in done.stderr) == (11, True), done.stderr.decode()
+                assert f"process {process.pid}".encode() in done.stderr
+            simulator.release("gate")
+            end_of(process, 0)
+
+
 # --- waiting --------------------------------------------------------------------------------------------------
 
 
