@@ -301,7 +301,7 @@ class Gate:
             action=operation.action,
             effect=operation.effect,
             summary=operation.summary,
-            scope={**scope, "guard": fingerprint(scope), "effects": _effects(operation)},
+            scope={**scope, "guard": _guard(scope), "effects": _effects(operation)},
             fingerprint=fingerprint(exact_scope_of(operation, parts.workspace)),
             state=OperationState.REQUESTED,
             requested_at=parts.now(),
@@ -344,6 +344,11 @@ class Gate:
     async def _mark_unknown(self, record: OperationRecord, why: str) -> None:
         ended = replace(record, state=OperationState.UNKNOWN, ended_at=self._parts.now(), result={"why": why})
         await self._parts.recorder.commit_outcome(ended, events=(OperationMarkedUnknown(record.summary, why),))
+
+
+def _guard(scope: Mapping[str, object]) -> str:
+    """What may not be repeated unasked while its outcome is unknown: the same deed, in whatever environment."""
+    return fingerprint({key: value for key, value in scope.items() if key != "env"})
 
 
 def _effects(operation: Operation) -> dict[str, dict[str, str]]:
