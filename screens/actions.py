@@ -8,21 +8,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from prompt_toolkit.application import run_in_terminal
-from prompt_toolkit.filters import Condition, Filter
-from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
-from prompt_toolkit.keys import Keys
 
+from . import browsing
 from .approval import ANSWERS, Effect
-from .blocks import Block
-from .keys import parse_key
-from .render import is_open
-from .state import CommandSent, QueuedHere, SessionLeft, Toggled, YoloChosen
-from .terminal import FOCUS_IN, FOCUS_OUT
+from .state import CommandSent, QueuedHere, SessionLeft, YoloChosen
 
 if TYPE_CHECKING:
     from .app import Screen
 
 Handler = Callable[["Screen", str], None]
+
+QUIT_SECONDS = 2.0
 
 YOLO_TEXT = (
     "YOLO: in this session nothing asks. Every command and edit the agent wants runs as you, UNSANDBOXED. "
@@ -35,37 +31,45 @@ YOLO_TEXT = (
 
 def send(screen: "Screen", argument: str = "") -> None:
     """Send the draft: a command, a new task, or a message to the running one."""
-    composer = screen.composer
-    text = composer.text
+    text = screen.composer.text
+    task = screen.state.task
     if not text.strip():
         return
     if text.startswith("/"):
-        name, _, rest = text.partition(" ")
-        action = screen.registry.by_slash(name)
-        if action is None:
-            screen.say(f"There is no command {name[:30]}; a space before / sends it as text")
-            return
-        composer.take()
-        screen.run_action(action.id, rest.strip())
-        return
-    if screen.link is not None and screen.link.port is None and screen.state.phase == "failed":
+        _command(screen, text)
+    elif screen.state.phase == "failed":
         screen.say("Not sent: Fluzo cannot begin here yet; /retry tries again")
-        return
-    task = screen.state.task
-    if screen.state.waiting_submit is not None:
+    elif screen.state.waiting_submit is not None:
         screen.say("Your last message is still on its way; the draft is kept")
-        return
-    if task is not None and screen.state.running:
-        if task.state == "stopping":
-            screen.say("The task is stopping; the draft is kept")
-            return
-        composer.take()
+    elif task is not None and task.state == "stopping":
+        screen.say("The task is stopping; the draft is kept")
+    elif task is not None and screen.state.running:
+        screen.composer.take()
         screen.apply(QueuedHere(task.id, text))
         if screen.link is not None:
             screen.link.queue(task.id, text)
-        return
-    composer.take()
-    screen.submit(text)
+    else:
+        screen.composer.take()
+        screen.submit(text)
+
+
+def _command(screen: "Screen", text: str) -> None:
+    name, _, rest = text.partition(" ")
+    action = screen.registry.by_slash(name.strip())
+    if action is None:
+        screen.say(f"There is no command {name.split()[0][:30]}; a space before / sends it as text")
+    else:
+        screen.composer.take()
+        screen.run_action(action.id, rest.strip())
+
+
+def take_back(screen: "Screen", argument: str = "") -> None:
+    """Take the newest queued message back into the composer, unless the agent has it already."""
+    waiting = [item for item in screen.state.queued if item.id]
+    if waiting and screen.link is not None:
+        screen.link.withdraw(waiting[-1].task_id, waiting[-1].id, waiting[-1].text)
+    else:
+        screen.say("Nothing is queued")
 
 
 def newline(screen: "Screen", argument: str = "") -> None:
@@ -149,7 +153,7 @@ def interrupt(screen: "Screen", argument: str = "") -> None:
     if now < screen.quit_at:
         screen.quit()
         return
-    screen.quit_at = now + 2.0
+    screen.quit_at = now + QUIT_SECONDS
     screen.say("Ctrl+C again to quit")
 
 
@@ -267,138 +271,6 @@ def _set_yolo(screen: "Screen", *, enabled: bool) -> None:
         screen.apply(YoloChosen(enabled))
 
 
-# --- the conversation -----------------------------------------------------------------------------------------
-
-
-def toggle_row(screen: "Screen", argument: str = "") -> None:
-    """Open or close the selected row, else the last tool row on screen; a chip under the cursor first."""
-    if screen.body.focus == "composer" and screen.composer.open_chip():
-        return
-    transcript, blocks = screen.transcript, screen.state.blocks
-    key = transcript.selected if transcript.focused else None
-    if key is None:
-        keys = [visible.key for visible in transcript.shown if visible.key in blocks]
-        key = next((item for item in reversed(keys) if blocks[item].kind in ("tool", "thought")), None)
-    if key is not None and key in blocks:
-        _toggle(screen, blocks[key])
-
-
-def _toggle(screen: "Screen", block: Block) -> None:
-    """Open or close in place: the row's header stays on its screen row."""
-    if block.kind not in ("tool", "thought"):
-        return
-    transcript = screen.transcript
-    top = next((number for number, visible in enumerate(transcript.shown) if visible.key == block.key), None)
-    screen.apply(Toggled(block.key, not is_open(block)))
-    if top is not None and transcript.shown[top].row == 0:
-        transcript.hold(block.key, top)
-
-
-def toggle_turn(screen: "Screen", argument: str = "") -> None:
-    blocks, task_id = screen.state.blocks, screen.state.task_id
-    keys = [block.key for block in blocks if block.kind == "tool" and block.task_id == task_id]
-    opened = any(is_open(blocks[key]) for key in keys)
-    for key in keys[-200:]:
-        screen.apply(Toggled(key, not opened))
-
-
-def find(screen: "Screen", argument: str = "") -> None:
-    """Mark a text in the conversation and go to its last occurrence; without a text the marks go."""
-    transcript = screen.transcript
-    if not argument:
-        if transcript.find:
-            transcript.find = ""
-            screen.say("Find is off")
-        else:
-            screen.composer.set("/find ")
-            screen.body.focus_composer()
-        return
-    transcript.find = argument
-    find_step(screen, -1, fresh=True)
-
-
-def find_step(screen: "Screen", step: int, *, fresh: bool = False) -> None:
-    transcript, blocks = screen.transcript, screen.state.blocks
-    wanted = transcript.find.lower()
-    if not wanted:
-        screen.say("Nothing to find; /find TEXT")
-        return
-    here = transcript.selected if transcript.selected is not None and not fresh else blocks.next
-    key = here + step
-    while key in blocks:
-        if wanted in text_of(blocks[key]).lower():
-            transcript.selected = key
-            transcript.to_block(key)
-            screen.body.focus_transcript()
-            screen.say(f'"{transcript.find}"  n next  N previous  Esc back')
-            return
-        key += step
-    more = " here; older messages are not loaded yet" if screen.state.more else ""
-    screen.say(f'"{transcript.find}" is not found{more}')
-
-
-def text_of(block: Block) -> str:
-    """What a block says, as source text."""
-    tool = block.tool
-    if tool is None:
-        return block.source
-    return "\n".join(part for part in (f"{tool.verb} {tool.subject}", tool.output or tool.diff) if part)
-
-
-def copy_reply(screen: "Screen", argument: str = "") -> None:
-    for block in screen.state.blocks.reversed():
-        if block.kind == "text":
-            screen.copy(block.source, "the last reply")
-            return
-    screen.say("There is no reply yet")
-
-
-def _selected(screen: "Screen") -> Block | None:
-    key, blocks = screen.transcript.selected, screen.state.blocks
-    return blocks[key] if key is not None and key in blocks else None
-
-
-def copy_block(screen: "Screen", argument: str = "") -> None:
-    block = _selected(screen)
-    if block is not None:
-        screen.copy(text_of(block), "the block")
-
-
-def copy_code(screen: "Screen", argument: str = "") -> None:
-    from .editing import code_of
-
-    block = _selected(screen)
-    code = code_of(block.source) if block is not None else ""
-    if code:
-        screen.copy(code, "the code")
-    else:
-        screen.say("There is no code in this block")
-
-
-def copy_turn(screen: "Screen", argument: str = "") -> None:
-    block = _selected(screen)
-    if block is not None:
-        parts = [text_of(item) for item in screen.state.blocks if item.task_id == block.task_id]
-        screen.copy("\n\n".join(parts), "the turn")
-
-
-def page_block(screen: "Screen", argument: str = "") -> None:
-    from .pager import Pager
-
-    block = _selected(screen)
-    if block is not None:
-        name = f"{block.tool.verb} {block.tool.subject}" if block.tool else "Message"
-        screen.open_view(Pager(screen, name, text_of(block)))
-
-
-def move_selection(screen: "Screen", step: int) -> None:
-    transcript, blocks = screen.transcript, screen.state.blocks
-    key = transcript.selected if transcript.selected is not None else blocks.next
-    if key + step in blocks:
-        transcript.selected = key + step
-        transcript.to_block(key + step)
-
-
 # --- the screen -----------------------------------------------------------------------------------------------
 
 
@@ -483,10 +355,10 @@ HANDLERS: dict[str, Handler] = {
     "answer": answer_command,
     "deny": deny,
     "session.new": new_session,
-    "toggle.row": toggle_row,
-    "toggle.turn": toggle_turn,
-    "find": find,
-    "copy.reply": copy_reply,
+    "toggle.row": browsing.toggle_row,
+    "toggle.turn": browsing.toggle_turn,
+    "find": browsing.find,
+    "copy.reply": browsing.copy_reply,
     "sidebar": _flip_sidebar,
     "permissions": permissions,
     "yolo.on": yolo_on,
@@ -505,117 +377,24 @@ HANDLERS: dict[str, Handler] = {
     "scroll.end": lambda screen, argument: screen.transcript.to_end(),
     "send": send,
     "newline": newline,
+    "queue.back": take_back,
     "editor": editor,
     "history.find": find_history,
     "queue.show": show_queue,
-    "transcript.down": lambda screen, argument: move_selection(screen, 1),
-    "transcript.up": lambda screen, argument: move_selection(screen, -1),
+    "transcript.down": lambda screen, argument: browsing.move_selection(screen, 1),
+    "transcript.up": lambda screen, argument: browsing.move_selection(screen, -1),
     "transcript.half_down": lambda screen, argument: screen.transcript.page(0.5),
     "transcript.half_up": lambda screen, argument: screen.transcript.page(-0.5),
     "transcript.top": lambda screen, argument: screen.transcript.to_top(),
     "transcript.end": lambda screen, argument: screen.transcript.to_end(),
     "transcript.next_turn": lambda screen, argument: screen.transcript.to_turn(1),
     "transcript.previous_turn": lambda screen, argument: screen.transcript.to_turn(-1),
-    "transcript.open": toggle_row,
-    "transcript.copy": copy_block,
-    "transcript.copy_code": copy_code,
-    "transcript.copy_turn": copy_turn,
-    "transcript.pager": page_block,
-    "transcript.find": find,
-    "find.next": lambda screen, argument: find_step(screen, 1),
-    "find.previous": lambda screen, argument: find_step(screen, -1),
+    "transcript.open": browsing.toggle_row,
+    "transcript.copy": browsing.copy_block,
+    "transcript.copy_code": browsing.copy_code,
+    "transcript.copy_turn": browsing.copy_turn,
+    "transcript.pager": browsing.page_block,
+    "transcript.find": browsing.find,
+    "find.next": lambda screen, argument: browsing.find_step(screen, 1),
+    "find.previous": lambda screen, argument: browsing.find_step(screen, -1),
 }
-
-
-# --- keys -----------------------------------------------------------------------------------------------------
-
-
-def bindings(screen: "Screen") -> KeyBindings:
-    """The keys of the registry, each active in its context; what the composer needs beyond it stands below."""
-    keys = KeyBindings()
-    in_composer = Condition(lambda: screen.body.focus == "composer")
-    filters: dict[str, Filter] = {
-        "composer": in_composer,
-        "transcript": Condition(lambda: screen.body.focus == "transcript"),
-        "global": Condition(lambda: True),
-    }
-    special = ("enter", "tab", "escape")
-    for action in screen.registry.actions.values():
-        where = filters.get(action.context)
-        if where is None:
-            continue
-        for shown in action.keys:
-            parsed = parse_key(shown)
-            if parsed[0] in special and len(parsed) == 1 and action.context != "transcript":
-                continue
-            keys.add(*parsed, filter=where)(_call(screen, action.id))
-    _composer_keys(screen, keys, in_composer)
-    no_view = Condition(lambda: not screen.views)
-    keys.add("escape")(lambda event: escape(screen))
-    keys.add("tab", filter=no_view & ~in_composer)(lambda event: focus_next(screen))
-    keys.add("s-tab", filter=no_view)(lambda event: focus_next(screen, -1))
-    keys.add(FOCUS_IN)(lambda event: screen.terminal_focus(True))
-    keys.add(FOCUS_OUT)(lambda event: screen.terminal_focus(False))
-    return keys
-
-
-def _call(screen: "Screen", action_id: str) -> Callable[[KeyPressEvent], None]:
-    def call(event: KeyPressEvent) -> None:
-        screen.flash = ""
-        screen.run_action(action_id)
-
-    return call
-
-
-def _composer_keys(screen: "Screen", keys: KeyBindings, here: Filter) -> None:
-    composer, buffer = screen.composer, screen.composer.buffer
-    keys.add("enter", filter=here)(lambda event: enter(screen))
-
-    @keys.add("tab", filter=here)
-    def tab(event: KeyPressEvent) -> None:
-        state = buffer.complete_state
-        if state is None or not state.completions:
-            focus_next(screen)
-            return
-        if state.current_completion is None:
-            buffer.complete_next()
-        buffer.complete_state = None
-
-    @keys.add("up", filter=here)
-    def up(event: KeyPressEvent) -> None:
-        if buffer.complete_state is not None:
-            buffer.complete_previous()
-        elif buffer.document.cursor_position_row == 0:
-            composer.history(-1)
-        else:
-            buffer.cursor_up()
-
-    @keys.add("down", filter=here)
-    def down(event: KeyPressEvent) -> None:
-        if buffer.complete_state is not None:
-            buffer.complete_next()
-        elif buffer.document.cursor_position_row == buffer.document.line_count - 1:
-            composer.history(1)
-        else:
-            buffer.cursor_down()
-
-    @keys.add(Keys.BracketedPaste, filter=here)
-    def paste(event: KeyPressEvent) -> None:
-        if composer.paste(event.data):
-            screen.say("Control characters in the paste were left out")
-
-    @keys.add("c-d", filter=here)
-    def delete_or_quit(event: KeyPressEvent) -> None:
-        if buffer.text:
-            buffer.delete()
-        elif screen.now() < screen.quit_at:
-            screen.quit()
-        else:
-            screen.quit_at = screen.now() + 2.0
-            screen.say("Ctrl+D again to quit")
-
-    keys.add("left", filter=here)(lambda event: composer.move(-1))
-    keys.add("right", filter=here)(lambda event: composer.move(1))
-    keys.add("backspace", filter=here)(lambda event: composer.backspace())
-    keys.add("c-b", filter=here)(lambda event: composer.move(-1))
-    keys.add("c-f", filter=here)(lambda event: composer.move(1))

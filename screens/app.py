@@ -6,14 +6,18 @@ something visible changed. The runtime is opened behind the first frame, and not
 
 import asyncio
 import gc
+import logging
+import os
 import signal
 import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from prompt_toolkit.application import Application
+from prompt_toolkit.data_structures import Size
 from prompt_toolkit.input import Input
 from prompt_toolkit.layout import Layout as Containers
 from prompt_toolkit.output import ColorDepth, Output
@@ -41,7 +45,8 @@ if TYPE_CHECKING:
 FRAME_SECONDS = 0.033
 """Deltas are joined for this long before the state is touched."""
 DRAIN_SECONDS = 0.005
-QUIT_SECONDS = 2.0
+HANGUP = 128 + signal.SIGHUP
+"""Exit status when the terminal went away, as after a signal."""
 
 
 class Options(NamedTuple):
@@ -86,7 +91,7 @@ class Screen:
         )
         self.renderer = BlockRenderer(self.glyphs)
         self.renderer.colors = self.depth is not ColorDepth.DEPTH_1_BIT
-        self.transcript = Transcript(lambda: self.state, self.now, self.renderer)
+        self.transcript: Transcript = Transcript(lambda: self.state, self.now, self.renderer)
         self.card = Card()
         self.card_rows: list[Line] = []
         self.request_at = 0
@@ -96,7 +101,7 @@ class Screen:
         self.mouse = False
         self.terminal_focused: bool | None = None
         """What the terminal last reported; None while it never did."""
-        self.layout = arrange(80, 24, 0, 1)
+        self.layout: Layout = arrange(80, 24, 0, 1)
         self.link: Link | None = None
         self.quit_at = 0.0
         self.acted_at = -10.0
@@ -112,7 +117,7 @@ class Screen:
         self.motion = Motion(self)
 
     def _application(self, keyboard: Input | None, output: Output | None) -> Application[int]:
-        from .actions import bindings
+        from .bindings import bindings
 
         app: Application[int] = Application(
             layout=Containers(self.body.root, focused_element=self.body.composer),
@@ -139,10 +144,17 @@ class Screen:
     def run(self) -> int:
         """Show the screen until the person leaves; the exit status. The runtime is closed when this returns."""
         try:
-            return asyncio.run(self._run())
-        finally:
-            if self.link is not None:
-                self.link.close()
+            status = asyncio.run(self._run())
+        except BaseException:
+            with suppress(Exception):  # The first failure is the one to tell.
+                self._close()
+            raise
+        self._close()
+        return status
+
+    def _close(self) -> None:
+        if self.link is not None:
+            self.link.close()
 
     async def _run(self) -> int:
         self._loop = loop = asyncio.get_running_loop()
@@ -157,21 +169,25 @@ class Screen:
         loop.set_exception_handler(on_error)
         for number in (signal.SIGTERM, signal.SIGHUP):
             try:
-                loop.add_signal_handler(number, self._leave, 128 + number)
+                loop.add_signal_handler(number, self.leave, 128 + number)
             except (ValueError, RuntimeError):
                 break  # Not the main thread: whoever runs the screen there handles signals.
-        status = await self.app.run_async(set_exception_handler=False, handle_sigint=False)
+        try:
+            status = await self.app.run_async(set_exception_handler=False, handle_sigint=False)
+        except EOFError:
+            status = HANGUP
         self.motion.stop()
         if failed:
             raise failed[0]
         return status
 
-    def _leave(self, status: int) -> None:
+    def leave(self, status: int) -> None:
+        """End the screen with an exit status, from its own loop."""
         if self.app.is_running and not self.app.is_done:
             self.app.exit(result=status)
 
     def quit(self) -> None:
-        self._leave(0)
+        self.leave(0)
 
     # --- the runtime behind it
 
@@ -185,7 +201,7 @@ class Screen:
     def open_runtime(self) -> None:
         """Open the runtime, again if it failed before."""
         if self.link is not None and self.state.phase == "failed":
-            self.state = reduce_phase(self.state)
+            self.state = self.state._replace(phase="opening", failure=None)
             self.link.open()
             self.changed()
 
@@ -388,7 +404,7 @@ class Screen:
             room = arrange(columns, rows, rows, composer, sidebar_hidden=self.sidebar_hidden).card.height
             self.card_rows = self.body.card_lines(bare.rule.width, room)
             needed = len(self.card_rows)
-        self.layout: Layout = arrange(columns, rows, needed, composer, sidebar_hidden=self.sidebar_hidden)
+        self.layout = arrange(columns, rows, needed, composer, sidebar_hidden=self.sidebar_hidden)
         self._page_older()
 
     def _page_older(self) -> None:
@@ -411,13 +427,6 @@ class Screen:
             self._tick()
 
 
-def reduce_phase(state: State) -> State:
-    """The state while the runtime is opened once more."""
-    from dataclasses import replace
-
-    return replace(state, phase="opening", failure=None)
-
-
 def _warm() -> None:
     """Load what the first answer will need, while the person types."""
     from . import clipboard, markdown, pager  # noqa: F401 - loading them is the purpose.
@@ -430,6 +439,15 @@ def run_screen(options: Options, opener: "Callable[[], Opener]") -> int:
     the terminal is restored before this returns or raises.
     """
     register_keys()
+    # A log line on the terminal would be drawn over the screen; failures are told in the conversation.
+    logging.getLogger().addHandler(logging.NullHandler())
     with restored():
-        output = ScreenOutput.from_pty(sys.stdout, term=options.environ.get("TERM"), default_color_depth=None)
-        return Screen(options, opener, keyboard=KeyReader(sys.stdin), output=output).run()
+        size = os.get_terminal_size
+        output = ScreenOutput(
+            sys.stdout,
+            lambda: Size(rows=size(sys.stdout.fileno()).lines, columns=size(sys.stdout.fileno()).columns),
+            term=options.environ.get("TERM"),
+        )
+        screen = Screen(options, opener, keyboard=KeyReader(sys.stdin), output=output)
+        output.on_gone = lambda: screen.leave(HANGUP)
+        return screen.run()

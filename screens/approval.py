@@ -1,4 +1,4 @@
-"""The permission card as a pure machine: which keys choose, which answer, and which go back to the composer (P1 to P12).
+"""The permission card as a pure machine: which keys choose, answer, or go back to the composer (P1 to P12).
 
 Invariant: no answer leaves here but by two separate acts on an armed card: a choice, then Enter at least `CONFIRM`
 seconds later. A burst of keys, a paste, or anything printable that is no choice gives the keys back to the composer.
@@ -62,15 +62,11 @@ def press(card: Card, key: KeyName, text: str, now: float) -> tuple[Card, Effect
     gap = now - card.key_at
     armed = card.armed or (now - card.focused_at >= GUARD and gap >= GUARD)
     card = card._replace(key_at=now, armed=armed, flash=False)
-    if key == "paste":
-        return drop_focus(card), Effect("insert", card.held + text)
     if key in ("escape", "tab"):
         return drop_focus(card), Effect("blur" if key == "escape" else "next", card.held)
-    if not armed:
-        return _guarded(card, key, text)
-    if gap < BURST:
-        return drop_focus(card), Effect("insert", card.held + (text if key == "text" else ""))
-    return _act(card, key, text, now)
+    if key == "paste" or (armed and gap < BURST):
+        return drop_focus(card), Effect("insert", card.held + (text if key in ("text", "paste") else ""))
+    return _act(card, key, text, now) if armed else _guarded(card, key, text)
 
 
 def _guarded(card: Card, key: KeyName, text: str) -> tuple[Card, Effect]:
@@ -91,13 +87,11 @@ def _act(card: Card, key: KeyName, text: str, now: float) -> tuple[Card, Effect]
         step = 1 if key == "down" else -1
         start = card.choice or (0 if key == "down" else card.choices + 1)
         return card._replace(choice=min(max(start + step, 1), card.choices), chosen_at=now), NOTHING
-    if key == "page":
-        return card, Effect("view")
     if _is_choice(card, text):
         # Should the next key follow within a burst, this one was typing as well.
         return card._replace(choice=int(text), chosen_at=now, held=text), NOTHING
-    if text == "v":
-        return card._replace(held=text), Effect("view")
+    if key == "page" or text == "v":
+        return card, Effect("view")
     return drop_focus(card), Effect("insert", text)
 
 

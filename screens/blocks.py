@@ -70,6 +70,10 @@ class Blocks:
         number, at = self._place(key)
         return self._chunks[number][at]
 
+    def get(self, key: int) -> Block | None:
+        """The block of a key, or None."""
+        return self[key] if self.first <= key < self.next else None
+
     def __iter__(self) -> Iterator[Block]:
         for chunk in self._chunks:
             yield from chunk
@@ -88,11 +92,8 @@ class Blocks:
     def append(self, block: Block) -> "Blocks":
         """With the block at the end; its key is set to the next one."""
         block = block._replace(key=self.next)
-        chunks = self._chunks
-        if chunks and self.next % CHUNK:
-            chunks = (*chunks[:-1], (*chunks[-1], block))
-        else:
-            chunks = (*chunks, (block,))
+        fits = self._chunks and self.next % CHUNK
+        chunks = (*self._chunks[:-1], (*self._chunks[-1], block)) if fits else (*self._chunks, (block,))
         return Blocks(self.first, self.next + 1, chunks)
 
     def replace(self, block: Block) -> "Blocks":

@@ -16,12 +16,14 @@ from prompt_toolkit.layout import (
     VSplit,
     Window,
 )
-from prompt_toolkit.layout.controls import BufferControl, FormattedTextControl, UIContent, UIControl
+from prompt_toolkit.layout.controls import BufferControl, UIContent, UIControl
 from prompt_toolkit.layout.menus import CompletionsMenu
+from prompt_toolkit.layout.processors import AfterInput, ConditionalProcessor
 
 from . import chrome
 from .card import card_lines
 from .composer import PLACEHOLDER, Drawn
+from .controls import joined, row, rows_content, text_control
 from .layout import MIN_COLUMNS, MIN_ROWS, Rect
 from .logo import compact, mark_rect
 from .rows import clock
@@ -46,8 +48,7 @@ class _CardControl(UIControl):
         return self._keys
 
     def create_content(self, width: int, height: int) -> UIContent:
-        rows = self._screen.card_rows[:height]
-        return UIContent(get_line=rows.__getitem__, line_count=len(rows), show_cursor=False)
+        return rows_content(self._screen.card_rows[:height])
 
     def _bindings(self) -> KeyBindings:
         keys, screen = KeyBindings(), self._screen
@@ -83,13 +84,18 @@ class Body:
         self.mouse_on = Condition(lambda: screen.mouse)
         self.transcript = Window(screen.transcript, wrap_lines=False, always_hide_cursor=True)
         self.card = Window(_CardControl(screen), always_hide_cursor=True, style="class:bg.raised")
+        placeholder = ConditionalProcessor(
+            AfterInput(PLACEHOLDER, style="class:text.faint"), Condition(lambda: screen.composer.empty)
+        )
         composer_control = BufferControl(
-            screen.composer.buffer, input_processors=[Drawn(screen.composer)], include_default_input_processors=False
+            screen.composer.buffer,
+            input_processors=[Drawn(screen.composer), placeholder],
+            include_default_input_processors=False,
         )
         self.composer = Window(composer_control, wrap_lines=True, dont_extend_height=True)
         self.root = DynamicContainer(self._root)
         self._main = self._conversation()
-        self._small = Window(FormattedTextControl(self._too_small), always_hide_cursor=True, style=ROOT_STYLE)
+        self._small = Window(text_control(self._too_small), always_hide_cursor=True, style=ROOT_STYLE)
         # The composer stays in the tree, so that what is typed on a small screen is not lost.
         hidden = HSplit([self._small, Window(composer_control, height=0)])
         self._small_screen = hidden
@@ -103,7 +109,7 @@ class Body:
         pages = [view for view in screen.views if view.kind == "page"]
         if not pages:
             return self._main
-        status = Window(FormattedTextControl(self._status), height=1, always_hide_cursor=True)
+        status = row(self._status)
         return HSplit([DynamicContainer(lambda: pages[-1].container), status], style=ROOT_STYLE)
 
     def _conversation(self) -> FloatContainer:
@@ -115,18 +121,18 @@ class Body:
         self.transcript.height = lambda: exact(screen.layout.transcript.height)
         self.card.height = lambda: exact(screen.layout.card.height)
         self.composer.height = lambda: exact(screen.layout.composer.height)
-        prompt = Window(FormattedTextControl(self._prompt), width=2, always_hide_cursor=True)
+        prompt = Window(text_control(self._prompt), width=2, always_hide_cursor=True)
         column = HSplit(
             [
                 DynamicContainer(lambda: self.transcript if len(screen.state.blocks) else self._welcome),
                 ConditionalContainer(self.card, Condition(lambda: screen.layout.card.height > 0)),
-                Window(FormattedTextControl(self._rule), height=1, always_hide_cursor=True),
+                row(self._rule),
                 VSplit([prompt, self.composer]),
             ],
             width=lambda: exact(screen.layout.rule.width),
         )
         self._welcome = Window(
-            FormattedTextControl(self._welcome_text),
+            text_control(self._welcome_text),
             height=lambda: exact(screen.layout.transcript.height),
             always_hide_cursor=True,
         )
@@ -137,7 +143,7 @@ class Body:
                     [
                         Window(height=3, always_hide_cursor=True),
                         Window(height=1),
-                        Window(FormattedTextControl(self._sidebar), always_hide_cursor=True),
+                        Window(text_control(self._sidebar), always_hide_cursor=True),
                     ]
                 ),
             ],
@@ -146,15 +152,15 @@ class Body:
         body = HSplit(
             [
                 ConditionalContainer(
-                    Window(FormattedTextControl(self._header), height=1, always_hide_cursor=True),
+                    row(self._header),
                     Condition(lambda: screen.layout.header.height > 0),
                 ),
                 VSplit([column, ConditionalContainer(side, Condition(lambda: screen.layout.sidebar.width > 0))]),
-                Window(FormattedTextControl(self._status), height=1, always_hide_cursor=True),
+                row(self._status),
             ],
             style=ROOT_STYLE,
         )
-        below = Window(FormattedTextControl(self._below), height=1, width=30, always_hide_cursor=True)
+        below = Window(text_control(self._below), height=1, width=30, always_hide_cursor=True)
         return FloatContainer(
             body,
             floats=[
@@ -200,7 +206,7 @@ class Body:
         screen = self._screen
         area = screen.layout.sidebar
         rows = chrome.sidebar(screen.state, area.width - 3, area.height - 4, screen.now(), screen.glyphs)
-        return _joined([[("", " "), *row] for row in rows])
+        return joined([[("", " "), *row] for row in rows])
 
     def _welcome_text(self) -> Line:
         screen = self._screen
@@ -208,7 +214,7 @@ class Body:
         rows = chrome.welcome(screen.state, screen.registry, "")
         if failure is not None:
             rows = [[], *_failure_rows(failure.message, failure.code, failure.hint, screen.layout.rule.width - 6)]
-        return _joined([[("", "  "), *row] for row in rows])
+        return joined([[("", "  "), *row] for row in rows])
 
     def _below_text(self) -> str:
         screen = self._screen
@@ -246,6 +252,7 @@ class Body:
             screen.card,
             (screen.request_at + 1, len(state.requests)),
             (task.text if task else "", task.turns if task else 0),
+            state.folder,
             width,
             height,
             screen.glyphs,
@@ -293,27 +300,15 @@ class Body:
 
 
 def _failure_rows(message: str, code: str, hint: str, width: int) -> list[Line]:
-    from .render import _wrapped
+    from .render import wrapped
 
     rows: list[Line] = [[("class:state.blocked", f"! Fluzo cannot begin here.  [{code}]")], []]
-    rows += _wrapped(message, max(width, 20), "class:text.primary")
+    rows += wrapped(message, max(width, 20), "class:text.primary")
     if hint:
-        rows += [[], *_wrapped(hint, max(width, 20), "class:text.muted")]
+        rows += [[], *wrapped(hint, max(width, 20), "class:text.muted")]
     rows += [
         [],
         [("class:text.muted", "Nothing was started and nothing was changed. /retry tries again, /config edits")],
     ]
     rows += [[("class:text.muted", ".fluzo in your editor, Ctrl+C twice leaves. What you type here is kept.")]]
     return rows
-
-
-def _joined(rows: list[Line]) -> Line:
-    found: Line = []
-    for number, row in enumerate(rows):
-        if number:
-            found.append(("", "\n"))
-        found += row
-    return found
-
-
-__all__ = ["PLACEHOLDER", "Body"]

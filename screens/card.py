@@ -40,23 +40,32 @@ def whole_text(request: Request) -> str:
 
 
 def card_lines(
-    request: Request, card: Card, place: tuple[int, int], task: tuple[str, int], width: int, height: int, glyphs: Glyphs
+    request: Request,
+    card: Card,
+    place: tuple[int, int],
+    task: tuple[str, int],
+    folder: str,
+    width: int,
+    height: int,
+    glyphs: Glyphs,
 ) -> list[Line]:
     """The framed card, `width` cells wide and at most `height` rows. `place` is which of how many; `task` its text
-    and turn. Reach and choices are never cut; the command and the diff are, and the card says so."""
+    and turn; `folder` the workspace as it is shown. Reach and choices are never cut; the command and the diff are, and
+    the card says so."""
     inner = width - 4
     if request.kind == "question":
         first, fixed, tail = _question(request, card, inner)
         diff: list[Line] = []
     else:
-        first, fixed, diff = _permission(request, task, inner)
+        first, fixed, diff = _permission(request, task, folder, inner)
         tail = _choices(card, glyphs)
     hint = _hint(request, card)
-    tight = len(first[:MAX_COMMAND_ROWS]) + len(fixed) + len(diff[:MAX_DIFF_ROWS]) + len(tail) + 5 > height
+    wanted = min(len(first), MAX_COMMAND_ROWS) + len(fixed) + min(len(diff), MAX_DIFF_ROWS) + len(tail)
+    tight = wanted + 5 > height
     blank: list[Line] = [] if tight else [[]]
     room = max(height - 2 - len(fixed) - len(tail) - 1 - 2 * len(blank), 1)
-    first, room = _cut(first, min(room, MAX_COMMAND_ROWS), len(diff) > 0), room
-    shown_diff = _cut(diff, min(room - len(first), MAX_DIFF_ROWS), True) if diff else []
+    first = _cut(first, min(room, MAX_COMMAND_ROWS))
+    shown_diff = _cut(diff, min(room - len(first), MAX_DIFF_ROWS)) if diff and room > len(first) else []
     body = [*first, *fixed, *shown_diff, *blank, *tail, *blank, hint]
     which = f" {place[0]} of {place[1]}" if request.kind == "permission" else ""
     name = f"Permission{which}: {title_of(request)}" if request.kind == "permission" else "Question"
@@ -65,7 +74,7 @@ def card_lines(
 
 def _framed(body: Sequence[Line], name: str, right: str, width: int, glyphs: Glyphs, *, focused: bool) -> list[Line]:
     edge = "class:border.focus" if focused else "class:state.waiting"
-    top_left, top_right, low_left, low_right = glyphs.corners
+    top_left, top_right, low_left, low_right = tuple(glyphs.corners)
     name = shorten(drawable(name), width - 8, glyphs.more)
     right = f" {right} {glyphs.rule}" if right and width > cells(name) + len(right) + 12 else ""
     fill = glyphs.rule * (width - 5 - cells(name) - cells(right))
@@ -82,7 +91,9 @@ def _framed(body: Sequence[Line], name: str, right: str, width: int, glyphs: Gly
     return rows
 
 
-def _permission(request: Request, task: tuple[str, int], width: int) -> tuple[list[Line], list[Line], list[Line]]:
+def _permission(
+    request: Request, task: tuple[str, int], folder: str, width: int
+) -> tuple[list[Line], list[Line], list[Line]]:
     data = request.data
     scope: Mapping[str, Any] = data.get("scope") or {}
     process = "argv" in scope or "script" in scope
@@ -94,7 +105,8 @@ def _permission(request: Request, task: tuple[str, int], width: int) -> tuple[li
             first += _labelled(str(data.get("action")), str(path), width)
     fixed: list[Line] = []
     if process:
-        fixed += _labelled("cwd", str(scope.get("cwd", ".")), width)
+        inside = str(scope.get("cwd", "."))
+        fixed += _labelled("cwd", folder if inside == "." else f"{folder}/{inside}", width)
     fixed += _labelled("scope", _scope_words(data, scope), width)
     if data.get("text") and data.get("reason") == "may_repeat_unknown":
         fixed += _labelled("risk", str(data["text"]), width, _DANGER)
@@ -192,7 +204,7 @@ def _hint(request: Request, card: Card) -> Line:
     return [(style, f"Enter confirms {card.choice}.  Up/Down or 1-{card.choices} change.  v whole text  Esc back")]
 
 
-def _cut(rows: list[Line], room: int, said: bool) -> list[Line]:
+def _cut(rows: list[Line], room: int) -> list[Line]:
     room = max(room, 1)
     if len(rows) <= room:
         return rows

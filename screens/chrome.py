@@ -7,7 +7,7 @@ from typing import Any
 from .keys import Registry
 from .render import RAIL
 from .rows import clock, thousands
-from .state import State
+from .state import State, TaskView
 from .text import Line, cells, drawable, shorten, shorten_path
 from .theme import Glyphs
 
@@ -93,34 +93,35 @@ def _sentence(state: State, now: float) -> str:
         return f"blocked: {state.failure.code.replace('_', ' ')}"
     if state.requests:
         return f"waiting for you  {clock(now - state.requests[0].since)}"
-    task = state.task
-    if task is None:
+    if state.task is None:
         return "recovered, reading only" if state.read_only else ""
+    return _task_sentence(state.task, now)
+
+
+def _task_sentence(task: TaskView, now: float) -> str:
     if task.state in ("running", "stopping", "pending", "ready"):
         return f"{task.state}  {clock(now - task.since)}"
-    if task.state in ("failed", "blocked", "cancelled"):
-        reason = task.reason.replace("_", " ")
-        return f"{task.state}: {reason}" if reason and task.state != "cancelled" else str(task.state)
-    return ""
+    reason = task.reason.replace("_", " ")
+    if task.state in ("failed", "blocked"):
+        return f"{task.state}: {reason}" if reason else task.state
+    return "cancelled" if task.state == "cancelled" else ""
 
 
 def hint_text(state: State, registry: Registry, focus: str) -> str:
     """The two keys that matter now."""
-
-    def hint(action: str, text: str) -> str:
-        return f"{registry.key(action)} {text}"
-
     if focus == "card":
         return "Enter confirms a choice  Esc back"
-    if state.requests:
-        return f"{hint('focus.next', 'answer')}  {hint('deny', 'deny')}"
     if focus == "transcript":
         return "Enter open  y copy  / find  Esc back"
-    if state.phase == "failed":
-        return f"{registry.key('retry')} try again  {registry.key('help')} keys"
-    if state.running:
-        return f"{hint('interrupt', 'cancel')}  {hint('toggle.row', 'expand')}"
-    return f"{hint('palette', 'commands')}  {hint('help', 'keys')}"
+    if state.requests:
+        wanted = (("focus.next", "answer"), ("deny", "deny"))
+    elif state.phase == "failed":
+        wanted = (("retry", "try again"), ("help", "keys"))
+    elif state.running:
+        wanted = (("interrupt", "cancel"), ("toggle.row", "expand"))
+    else:
+        wanted = (("palette", "commands"), ("help", "keys"))
+    return "  ".join(f"{registry.key(action)} {text}" for action, text in wanted)
 
 
 # --- sidebar --------------------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.completion import Completer
 from prompt_toolkit.document import Document
+from prompt_toolkit.formatted_text import StyleAndTextTuples
 from prompt_toolkit.layout.processors import Processor, Transformation, TransformationInput
 
 from .sanitize import clean
@@ -173,7 +174,7 @@ class Drawn(Processor):
         if text.isascii() and "@" not in text and not text.startswith("/") and "\t" not in text:
             return Transformation(transformation_input.fragments)
         to_display = [0]
-        fragments: list[tuple[str, str]] = []
+        fragments: StyleAndTextTuples = []
         shown_at = 0
         style = ""
         for number, cluster in enumerate(clusters(text)):

@@ -57,6 +57,7 @@ ACTIONS = (
     Action("newline", "New line", ("Alt+Enter", "Ctrl+J", "Shift+Enter"), "", "composer"),
     Action("editor", "External editor", ("Ctrl+G",), "/editor", "composer"),
     Action("history.find", "Search what you sent before", ("Ctrl+R",), "/history", "composer"),
+    Action("queue.back", "Take back the newest queued message", ("Alt+Up",), "/unqueue", "composer"),
     Action("queue.show", "Show queued messages", (), "/queue"),
     Action("transcript.down", "Line down", ("j", "Down"), "", "transcript"),
     Action("transcript.up", "Line up", ("k", "Up"), "", "transcript"),

@@ -29,6 +29,7 @@ from fluzo.core.port import (
     TaskDetail,
     TaskList,
     Update,
+    WithdrawIntervention,
     event_from_json,
 )
 
@@ -168,7 +169,7 @@ class Link:
             self.read_pending(task_id)
         elif name == "MessageRecorded":
             payload: Any = getattr(update, "payload", None)
-            if payload.role == "tool" or payload.role == "assistant":
+            if payload.role in ("tool", "assistant"):
                 scope: Any = getattr(update, "scope", None)
                 self.read_messages(scope.session_id)
         elif name == "TaskStateChanged":
@@ -239,7 +240,7 @@ class Link:
 
     # --- commands
 
-    def _send(self, command: Command, request_id: str = "") -> None:
+    def _send(self, command: Command, request_id: str = "", agreed: Any = None) -> None:
         port = self.port
         if port is None:
             return
@@ -254,6 +255,8 @@ class Link:
             if not ack.accepted:
                 self._queue_refused(command)
                 self._post_soon(Refused(ack.message or "The runtime refused that.", ack.code, "", request_id))
+            elif agreed is not None:
+                self._post_soon(agreed)
             elif isinstance(command, StartTask):
                 self._post_soon(Accepted(request_id, ack.task_id, ack.session_id))
                 self.follow(ack.task_id, ack.cursor)
@@ -265,6 +268,10 @@ class Link:
 
     def queue(self, task_id: str, text: str) -> None:
         self._send(QueueIntervention(task_id, text))
+
+    def withdraw(self, task_id: str, intervention_id: str, text: str) -> None:
+        """Take a queued message back; its text returns when the runtime has agreed."""
+        self._send(WithdrawIntervention(task_id, intervention_id), agreed=QueueReturned(text))
 
     def _queue_refused(self, command: Command) -> None:
         if isinstance(command, QueueIntervention):

@@ -35,9 +35,8 @@ def settled(source: str, start: int = 0) -> int:
             continue
         if not stripped and row.endswith("\n"):
             rest = source[at:].split("\n", 1)[0]
-            if rest and not rest[0].isspace() and not rest.lstrip().startswith(("-", "*", "+", ">", "|")):
-                if not rest[0].isdigit():
-                    found = at
+            if rest and not rest[0].isspace() and not rest[0].isdigit() and rest[0] not in "-*+>|":
+                found = at
     return found
 
 
@@ -115,32 +114,35 @@ def _lines(children: Sequence[Token], base: str, colors: bool) -> list[Line]:
     link = ""
     for token in children:
         style = " ".join(part for part in styles if part)
-        if token.type == "text":
-            lines[-1].append((style, drawable(token.content)))
-        elif token.type == "code_inline":
-            text = drawable(token.content)
-            lines[-1].append((f"{style} class:md.code".strip(), text if colors else f"`{text}`"))
-        elif token.type == "softbreak":
-            lines[-1].append((style, " "))
-        elif token.type == "hardbreak":
+        if token.type == "hardbreak":
             lines.append([])
-        elif token.type == "image":
-            lines[-1].append((style, drawable(f"[{token.content}]({token.attrGet('src')})")))
-        elif token.type == "link_open":
-            link = str(token.attrGet("href") or "")
-            styles.append("class:text.link")
         elif token.type == "link_close":
             styles.pop()
             shown = "".join(part for _, part in lines[-1])
             if link and not shown.endswith(drawable(link)):
                 lines[-1].append(("class:text.faint", drawable(f" ({link})")))
         elif token.nesting == 1:
-            styles.append({"strong_open": "bold", "em_open": "italic", "s_open": "strike"}.get(token.type, ""))
+            link = str(token.attrGet("href") or "") if token.type == "link_open" else link
+            styles.append(_SPANS.get(token.type, ""))
         elif token.nesting == -1:
             styles.pop()
-        elif token.content:
-            lines[-1].append((style, drawable(token.content)))
+        else:
+            lines[-1] += _span(token, style, colors)
     return lines
+
+
+_SPANS = {"link_open": "class:text.link", "strong_open": "bold", "em_open": "italic", "s_open": "strike"}
+
+
+def _span(token: Token, style: str, colors: bool) -> Line:
+    if token.type == "code_inline":
+        text = drawable(token.content)
+        return [(f"{style} class:md.code".strip(), text if colors else f"`{text}`")]
+    if token.type == "softbreak":
+        return [(style, " ")]
+    if token.type == "image":
+        return [(style, drawable(f"[{token.content}]({token.attrGet('src')})"))]
+    return [(style, drawable(token.content))] if token.content else []
 
 
 def _list(token: Token, items: Sequence[Token], width: int, glyphs: Glyphs, colors: bool) -> list[Line]:
@@ -257,7 +259,9 @@ def _size(cell: Line) -> int:
 
 
 def _table_row(row: list[Line], aligns: list[str], sizes: list[int], style: str) -> list[Line]:
-    wrapped = [wrap_line(row[column], sizes[column]) if column < len(row) else [[]] for column in range(len(sizes))]
+    wrapped: list[list[Line]] = [
+        wrap_line(row[column], sizes[column]) if column < len(row) else [[]] for column in range(len(sizes))
+    ]
     rows: list[Line] = []
     for number in range(max(len(cell) for cell in wrapped)):
         line: Line = []
@@ -274,7 +278,7 @@ def _table_row(row: list[Line], aligns: list[str], sizes: list[int], style: str)
 
 
 def _records(table: list[tuple[list[Line], list[str]]], width: int) -> list[Line]:
-    names = [cell for cell in table[0][0]]
+    names = list(table[0][0])
     rows: list[Line] = []
     for row, _ in table[1:]:
         if rows:

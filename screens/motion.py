@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from prompt_toolkit.output import ColorDepth
 
 from .layout import Rect
-from .logo import MOVING, Cell, frame
+from .logo import MOVING, Cell, Color, frame
 from .state import State
 
 if TYPE_CHECKING:
@@ -109,14 +109,14 @@ class Motion:
         return f"\x1b[0m{fore}{back}"
 
 
-def sgr(color: object, depth: ColorDepth, target: int) -> str:
+def sgr(color: "Color | str | None", depth: ColorDepth, target: int) -> str:
     """The sequence for a foreground (38) or background (48) colour; empty where the terminal has none."""
     if depth is ColorDepth.DEPTH_1_BIT or color is None:
         return ""
     if isinstance(color, str):
         code = _CODES.get(color)
         return f"\x1b[{code + (target - 38)}m" if code is not None else ""
-    red, green, blue = color  # type: ignore[misc]
+    red, green, blue = color
     if depth is ColorDepth.TRUE_COLOR:
         return f"\x1b[{target};2;{red};{green};{blue}m"
     return f"\x1b[{target};5;{nearest(red, green, blue)}m"
@@ -124,10 +124,12 @@ def sgr(color: object, depth: ColorDepth, target: int) -> str:
 
 def nearest(red: int, green: int, blue: int) -> int:
     """The nearest colour of the 6x6x6 cube of the xterm palette."""
-    steps = [
-        min(range(6), key=lambda step, channel=channel: abs(_CUBE[step] - channel)) for channel in (red, green, blue)
-    ]
+    steps = [_nearest_step(channel) for channel in (red, green, blue)]
     return 16 + 36 * steps[0] + 6 * steps[1] + steps[2]
+
+
+def _nearest_step(channel: int) -> int:
+    return min(range(6), key=lambda step: abs(_CUBE[step] - channel))
 
 
 _CUBE = (0, 95, 135, 175, 215, 255)

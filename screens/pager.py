@@ -1,11 +1,13 @@
 """The pager: one long text in full, to read, search and copy. Looking changes nothing."""
 
+from functools import partial
 from typing import TYPE_CHECKING, Literal
 
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
-from prompt_toolkit.layout import HSplit, Window
-from prompt_toolkit.layout.controls import FormattedTextControl, UIContent, UIControl
+from prompt_toolkit.layout import AnyContainer, HSplit, Window
+from prompt_toolkit.layout.controls import UIContent, UIControl
 
+from .controls import row, rows_content
 from .keys import Registry
 from .text import Line, drawable, shorten
 from .transcript import highlighted
@@ -35,9 +37,9 @@ class _Body(UIControl):
         self.top = max(0, min(self.top, len(self.lines) - height))
         shown: list[Line] = []
         for line in self.lines[self.top : self.top + height]:
-            row: Line = [("", " " + shorten(line[self.left :], width - 2))]
-            shown.append(highlighted(row, self.find) if self.find else row)
-        return UIContent(get_line=shown.__getitem__, line_count=len(shown), show_cursor=False)
+            text: Line = [("", " " + shorten(line[self.left :], width - 2))]
+            shown.append(highlighted(text, self.find) if self.find else text)
+        return rows_content(shown)
 
 
 class Pager:
@@ -51,9 +53,9 @@ class Pager:
         self._screen = screen
         self._body = _Body(text, self._bindings())
         self.focus = Window(self._body, always_hide_cursor=True, style="class:bg.base")
-        self.container = HSplit(
+        self.container: AnyContainer = HSplit(
             [
-                Window(FormattedTextControl(self._head), height=1, always_hide_cursor=True),
+                row(self._head),
                 Window(char=screen.glyphs.rule, height=1, style="class:border.idle"),
                 self.focus,
             ]
@@ -71,11 +73,14 @@ class Pager:
         where = f"  rows {body.top + 1} to {last} of {len(body.lines)}"
         return [("", " "), ("class:text.strong", shorten(drawable(self._name), 60)), ("class:text.muted", where)]
 
+    def _move(self, step: int, event: KeyPressEvent) -> None:
+        self._body.move(step)
+
     def _bindings(self) -> KeyBindings:
         keys = KeyBindings()
         moves = {"down": 1, "j": 1, "up": -1, "k": -1}
-        for key, rows in moves.items():
-            keys.add(key)(lambda event, rows=rows: self._body.move(rows))
+        for key, step in moves.items():
+            keys.add(key)(partial(self._move, step))
         keys.add("pagedown")(lambda event: self._body.move(self._body.height - 2))
         keys.add(" ")(lambda event: self._body.move(self._body.height - 2))
         keys.add("pageup")(lambda event: self._body.move(2 - self._body.height))

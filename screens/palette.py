@@ -1,13 +1,17 @@
-"""The command palette: every action by a few of its letters. Enter runs the lit row only; with no match it does nothing."""
+"""The command palette: every action by a few of its letters.
+
+Enter runs the lit row and nothing else; with no match it does nothing.
+"""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
 
 from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
-from prompt_toolkit.layout import HSplit, VSplit, Window
+from prompt_toolkit.layout import AnyContainer, HSplit, VSplit, Window
 from prompt_toolkit.layout.controls import BufferControl, FormattedTextControl
 
+from .controls import text_control
 from .keys import Action
 from .text import Line, cells, shorten
 
@@ -62,12 +66,12 @@ class Palette:
         body = HSplit(
             [
                 VSplit([Window(FormattedTextControl([("class:accent.primary", "> ")]), width=2), self.focus], height=1),
-                Window(FormattedTextControl(self._rows), always_hide_cursor=True),
+                Window(text_control(self._rows), always_hide_cursor=True),
             ],
             style="class:bg.overlay",
         )
         side = [Window(char=bar, width=1, style=edge), Window(char=bar, width=1, style=edge)]
-        self.container = HSplit(
+        self.container: AnyContainer = HSplit(
             [
                 Window(head, height=1),
                 VSplit([side[0], Window(width=1, style="class:bg.overlay"), body, side[1]]),
@@ -86,7 +90,7 @@ class Palette:
 
     def _frame(self, name: str, *, top: bool) -> str:
         glyphs = self._screen.glyphs
-        left, right = glyphs.corners[:2] if top else glyphs.corners[2:]
+        left, right = tuple(glyphs.corners[:2] if top else glyphs.corners[2:])
         return f"{left}{glyphs.rule}{name}".ljust(self._width - 1, glyphs.rule) + right
 
     def _reset(self) -> None:
@@ -95,7 +99,7 @@ class Palette:
     def _found(self) -> list[Action]:
         return matching(self._buffer.text, self._screen.registry.commands(), self._screen.recent)
 
-    def _rows(self) -> list[tuple[str, str]]:
+    def _rows(self) -> Line:
         found = self._found()
         room, width = self._height - 4, self._width - 4
         if not found:

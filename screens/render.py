@@ -107,7 +107,7 @@ class BlockRenderer:
     def _user(self, block: Block, width: int) -> list[Line]:
         shown = block.at[11:16] if len(block.at) > 16 else ""
         word = {"sending": "sending", "refused": "not accepted"}.get(block.state, shown)
-        rows = _wrapped(block.source, min(width, 100), "class:text.primary")
+        rows = wrapped(block.source, min(width, 100), "class:text.primary")
         if word:
             last = "".join(part for _, part in rows[-1])
             if cells(last) + cells(word) + 2 <= width:
@@ -143,7 +143,7 @@ class BlockRenderer:
         head: Line = [("class:role.thought", f"{glyph} {'thinking' if running else took}")]
         if not block.open and not running:
             return [head]
-        body = _wrapped(block.source.strip("\n"), max(min(width - 2, 98), 8), "class:role.thought")
+        body = wrapped(block.source.strip("\n"), max(min(width - 2, 98), 8), "class:role.thought")
         if not block.open:
             body = body[-LIVE_THOUGHT_ROWS:]
         return [head, *([("", "  "), *row] for row in body)]
@@ -190,7 +190,7 @@ class BlockRenderer:
             rows = diff_rows(tool.diff, room)
             shown, rest = rows[:limit], len(rows) - limit
         else:
-            rows = _wrapped(tool.output, room, "class:text.muted") if tool.output else []
+            rows = wrapped(tool.output, room, "class:text.muted") if tool.output else []
             limit = OPEN_ROWS if block.open else FAILED_ROWS
             shown = rows[:limit] if block.open else rows[-limit:]
             rest = len(rows) - len(shown)
@@ -211,7 +211,7 @@ class BlockRenderer:
         glyph = {"completed": glyphs.done, "failed": glyphs.failed, "cancelled": glyphs.cancelled}.get(block.state, "!")
         style = RAIL.get(block.state, "class:text.muted")
         rows: list[Line] = []
-        for number, row in enumerate(_wrapped(block.source, max(width - 2, 8), style if block.kind == "note" else "")):
+        for number, row in enumerate(wrapped(block.source, max(width - 2, 8), style if block.kind == "note" else "")):
             rows.append([(style, f"{glyph} " if number == 0 else "  "), *row])
         return rows
 
@@ -229,12 +229,13 @@ def is_open(block: Block) -> bool:
 
 def _gap(block: Block, previous: Block | None) -> bool:
     if previous is None:
-        return False
+        return True
     rows = ("tool", "thought", "note")
     return not (block.kind in rows and previous.kind in rows)
 
 
-def _wrapped(text: str, width: int, style: str) -> list[Line]:
+def wrapped(text: str, width: int, style: str) -> list[Line]:
+    """The rows of plain text, drawable."""
     rows: list[Line] = []
     for part in text.split("\n"):
         shown = drawable(part)

@@ -5,7 +5,6 @@ apart by their type names, so that the first frame needs no runtime module; what
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from .blocks import Block, Blocks
@@ -166,8 +165,7 @@ class TaskView(NamedTuple):
     result: Mapping[str, Any] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class State:
+class State(NamedTuple):
     """Everything shown. `phase` is `opening`, `ready` or `failed`: whether the runtime behind the screen is there."""
 
     phase: str = "opening"
@@ -182,8 +180,8 @@ class State:
     session_id: str = ""
     title: str = ""
     yolo: bool = False
-    blocks: Blocks = field(default_factory=Blocks)
-    tasks: Mapping[str, TaskView] = field(default_factory=dict)
+    blocks: Blocks = Blocks()
+    tasks: Mapping[str, TaskView] = {}
     task_id: str = ""
     waiting_submit: Submitted | None = None
     requests: tuple[Request, ...] = ()
@@ -196,7 +194,7 @@ class State:
     checking: bool = False
     older: int = 0
     more: bool = False
-    operations: Mapping[str, int] = field(default_factory=dict)
+    operations: Mapping[str, int] = {}
     read_only: str = ""
     """Why nothing runs by itself here: the session was cut off and is only shown."""
 
@@ -228,7 +226,8 @@ class State:
 def reduce(state: State, update: Any, now: float) -> State:
     """The state after one update of the port or of the screen. `now` is monotonic seconds. Unknown updates change
     nothing: a newer runtime may tell more than this screen knows."""
-    from .reducers import EVENTS, LOCAL
+    from .local import LOCAL
+    from .reducers import EVENTS
 
     local = LOCAL.get(type(update).__name__)
     if local is not None:
@@ -237,7 +236,11 @@ def reduce(state: State, update: Any, now: float) -> State:
     return handler(state, update, now) if handler is not None else state
 
 
-def with_task(state: State, task_id: str, **fields: Any) -> State:
+def replace(state: State, /, **fields: Any) -> State:
+    return state._replace(**fields)
+
+
+def with_task(state: State, task_id: str, /, **fields: Any) -> State:
     """The state with fields of one task changed; a task not seen before begins here."""
     known = state.tasks.get(task_id) or TaskView(task_id)
-    return replace(state, tasks={**state.tasks, task_id: known._replace(**fields)})
+    return state._replace(tasks={**state.tasks, task_id: known._replace(**fields)})

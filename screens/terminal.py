@@ -8,7 +8,7 @@ import os
 import re
 import sys
 import termios
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import TextIO
 
@@ -102,7 +102,11 @@ class ScreenOutput(Vt100_Output):
     the wheel only, never every motion."""
 
     written = 0
-    """Bytes written, for the render diagnostics."""
+    """Characters written, for the render diagnostics."""
+    gone = False
+
+    on_gone: Callable[[], None] | None = None
+    """What the screen does when nobody sees it any more."""
 
     def enter_alternate_screen(self) -> None:
         super().enter_alternate_screen()
@@ -119,8 +123,18 @@ class ScreenOutput(Vt100_Output):
         self.write_raw("\x1b[?1000l\x1b[?1006l")
 
     def flush(self) -> None:
+        """Write what has gathered; a terminal that is gone is told to `on_gone`, once, and gets nothing more."""
         self.written += sum(map(len, self._buffer))
-        super().flush()
+        if self.gone:
+            self._buffer = []
+            return
+        try:
+            super().flush()
+        except OSError:
+            self.gone = True
+            self._buffer = []
+            if self.on_gone is not None:
+                self.on_gone()
 
 
 @contextmanager
@@ -134,6 +148,7 @@ def restored() -> Iterator[None]:
         clean = True
     finally:
         with suppress(OSError, termios.error):
+            # Also when the terminal is gone: there is nothing left to restore then.
             termios.tcsetattr(descriptor, termios.TCSANOW, before)
         if not clean:
             with suppress(OSError):

@@ -20,7 +20,8 @@ _DROPPED = re.compile(
 _SKIN = re.compile("(?<=[\u2600-\u27bf\U0001f000-\U0001faff])[\U0001f3fb-\U0001f3ff]")
 _FLAGS = re.compile("[\U0001f1e6-\U0001f1ff]")
 _CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
-_NO_LINE_START = frozenset("、。，．：；！？）］｝」』】〉》〕ゝゞー々％")
+_NO_LINE_START = frozenset("\u3001\u3002\uff0c\uff0e\uff1a\uff1b\uff01\uff1f\uff09\u300d\u300f\u3011")
+"""Closing CJK punctuation, which must not begin a row."""
 _BREAK_AFTER = "/-_."
 TAB_COLUMNS = 4
 

@@ -10,10 +10,12 @@ from typing import NamedTuple
 from prompt_toolkit.layout.controls import UIContent, UIControl
 
 from .blocks import Block
+from .controls import rows_content
 from .render import RAIL, BlockRenderer
 from .state import State
-from .text import Fragment, Line
+from .text import Fragment, Line, drawable, justify
 
+MAX_QUEUED_ROWS = 3
 EDGE = 4
 """Columns that are not text: rail, space, and two at the right edge (one is the scrollbar's)."""
 
@@ -55,7 +57,7 @@ class Transcript(UIControl):
 
     def _rows(self, key: int) -> list[Line]:
         blocks = self._state().blocks
-        previous = blocks[key - 1] if key - 1 in blocks else None
+        previous = blocks.get(key - 1)
         return self.renderer.rows(blocks[key], previous, max(self.width - EDGE, 8), self._now())
 
     def reset(self) -> None:
@@ -204,9 +206,21 @@ class Transcript(UIControl):
 
     def create_content(self, width: int, height: int) -> UIContent:
         state = self._state()
-        rows = self.visible(width, height)
-        lines = [self._with_rail(state, visible) for visible in rows]
-        return UIContent(get_line=lines.__getitem__, line_count=len(lines), show_cursor=False)
+        queued = self._queued(state, width) if self.follow else []
+        rows = self.visible(width, max(height - len(queued), 1))
+        lines = [self._with_rail(state, visible) for visible in rows] + queued
+        return rows_content(lines)
+
+    def _queued(self, state: State, width: int) -> list[Line]:
+        """What waits for the task's next safe step, greyed at the end."""
+        if not state.queued:
+            return []
+        glyphs = self.renderer.glyphs
+        rows: list[Line] = [[]]
+        for item in state.queued[-MAX_QUEUED_ROWS:]:
+            text = justify(drawable(" ".join(item.text.split())), "queued", width - EDGE, glyphs.more)
+            rows.append([("class:text.faint", f"{glyphs.user} {text}")])
+        return rows
 
     def _with_rail(self, state: State, visible: Visible) -> Line:
         block = state.blocks[visible.key]
@@ -228,7 +242,7 @@ class Transcript(UIControl):
         return [rail, *line]
 
     def _same_turn(self, state: State, block: Block) -> bool:
-        before = state.blocks[block.key - 1] if block.key - 1 in state.blocks else None
+        before = state.blocks.get(block.key - 1)
         return before is not None and before.kind != "user"
 
 

@@ -36,10 +36,12 @@ MAY_IMPORT = {
 OWNERS = {
     "httpx": ("fluzo.models.transport", "fluzo.models.discovery", "fluzo.models.gateway"),
     "opentelemetry": ("fluzo.observe.*",),
+    "markdown_it": ("fluzo.screens.markdown",),
     "peewee": ("fluzo.storage.*",),
     "prompt_toolkit": ("fluzo.screens.*",),
     "pydantic": ("fluzo.core.settings*", "fluzo.tools.registry"),
     "pydantic_core": ("fluzo.core.settings*",),
+    "pygments": ("fluzo.screens.code",),
     "questionary": ("fluzo.commands.*",),
     "rich": ("fluzo.commands.*",),
     "tomlkit": ("fluzo.storage.settings_*",),

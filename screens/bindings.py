@@ -1,0 +1,116 @@
+"""From keys to actions: the registry's keys in their contexts, and what editing needs beyond it."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING
+
+from prompt_toolkit.filters import Condition, Filter
+from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+from prompt_toolkit.keys import Keys
+
+from .actions import QUIT_SECONDS, enter, escape, focus_next
+from .keys import parse_key
+from .terminal import FOCUS_IN, FOCUS_OUT
+
+if TYPE_CHECKING:
+    from .app import Screen
+
+
+def bindings(screen: "Screen") -> KeyBindings:
+    """The keys of the registry, each active in its context; what the composer needs beyond it stands below."""
+    keys = KeyBindings()
+    in_composer = Condition(lambda: screen.body.focus == "composer")
+    filters: dict[str, Filter] = {
+        "composer": in_composer,
+        "transcript": Condition(lambda: screen.body.focus == "transcript"),
+        "global": Condition(lambda: True),
+    }
+    special = ("enter", "tab", "escape")
+    for action in screen.registry.actions.values():
+        where = filters.get(action.context)
+        if where is None:
+            continue
+        for shown in action.keys:
+            parsed = parse_key(shown)
+            if parsed[0] in special and len(parsed) == 1 and action.context != "transcript":
+                continue
+            keys.add(*parsed, filter=where)(_call(screen, action.id))
+    _composer_keys(screen, keys, in_composer)
+    no_view = Condition(lambda: not screen.views)
+    keys.add("escape")(lambda event: escape(screen))
+    keys.add("tab", filter=no_view & ~in_composer)(lambda event: focus_next(screen))
+    keys.add("s-tab", filter=no_view)(lambda event: focus_next(screen, -1))
+    keys.add(FOCUS_IN)(lambda event: screen.terminal_focus(True))
+    keys.add(FOCUS_OUT)(lambda event: screen.terminal_focus(False))
+    return keys
+
+
+def _call(screen: "Screen", action_id: str) -> Callable[[KeyPressEvent], None]:
+    def call(event: KeyPressEvent) -> None:
+        screen.flash = ""
+        screen.run_action(action_id)
+
+    return call
+
+
+def _composer_keys(screen: "Screen", keys: KeyBindings, here: Filter) -> None:
+    composer = screen.composer
+    plain: dict[str, Callable[[], object]] = {
+        "enter": lambda: enter(screen),
+        "tab": lambda: _tab(screen),
+        "up": lambda: _vertical(screen, -1),
+        "down": lambda: _vertical(screen, 1),
+        "c-d": lambda: _delete_or_quit(screen),
+        "left": lambda: composer.move(-1),
+        "right": lambda: composer.move(1),
+        "c-b": lambda: composer.move(-1),
+        "c-f": lambda: composer.move(1),
+        "backspace": composer.backspace,
+    }
+    for key, call in plain.items():
+        keys.add(key, filter=here)(partial(_plain, call))
+
+    @keys.add(Keys.BracketedPaste, filter=here)
+    def paste(event: KeyPressEvent) -> None:
+        if composer.paste(event.data):
+            screen.say("Control characters in the paste were left out")
+
+
+def _plain(call: Callable[[], object], event: KeyPressEvent) -> None:
+    call()
+
+
+def _tab(screen: "Screen") -> None:
+    buffer = screen.composer.buffer
+    state = buffer.complete_state
+    if state is None or not state.completions:
+        focus_next(screen)
+        return
+    if state.current_completion is None:
+        buffer.complete_next()
+    buffer.complete_state = None
+
+
+def _vertical(screen: "Screen", step: int) -> None:
+    """A row up or down; at the first and last row through history."""
+    buffer = screen.composer.buffer
+    document = buffer.document
+    at_edge = document.cursor_position_row == (0 if step < 0 else document.line_count - 1)
+    if buffer.complete_state is not None:
+        buffer.complete_previous() if step < 0 else buffer.complete_next()
+    elif at_edge:
+        screen.composer.history(step)
+    elif step < 0:
+        buffer.cursor_up()
+    else:
+        buffer.cursor_down()
+
+
+def _delete_or_quit(screen: "Screen") -> None:
+    if screen.composer.buffer.text:
+        screen.composer.buffer.delete()
+    elif screen.now() < screen.quit_at:
+        screen.quit()
+    else:
+        screen.quit_at = screen.now() + QUIT_SECONDS
+        screen.say("Ctrl+D again to quit")

@@ -1,0 +1,139 @@
+"""Actions in the conversation: open rows, find, select, copy. Nothing here changes what runs."""
+
+from typing import TYPE_CHECKING
+
+from .blocks import Block
+from .render import is_open
+from .state import Toggled
+
+if TYPE_CHECKING:
+    from .app import Screen
+
+
+def toggle_row(screen: "Screen", argument: str = "") -> None:
+    """Open or close the selected row, else the last tool row on screen; a chip under the cursor first."""
+    if screen.body.focus == "composer" and screen.composer.open_chip():
+        return
+    transcript, blocks = screen.transcript, screen.state.blocks
+    key = transcript.selected if transcript.focused else None
+    if key is None:
+        keys = [visible.key for visible in transcript.shown if visible.key in blocks]
+        key = next((item for item in reversed(keys) if blocks[item].kind in ("tool", "thought")), None)
+    if key is not None and key in blocks:
+        _toggle(screen, blocks[key])
+
+
+def _toggle(screen: "Screen", block: Block) -> None:
+    """Open or close in place: the row's header stays on its screen row."""
+    if block.kind not in ("tool", "thought"):
+        return
+    transcript = screen.transcript
+    top = next((number for number, visible in enumerate(transcript.shown) if visible.key == block.key), None)
+    screen.apply(Toggled(block.key, not is_open(block)))
+    if top is not None and transcript.shown[top].row == 0:
+        transcript.hold(block.key, top)
+
+
+def toggle_turn(screen: "Screen", argument: str = "") -> None:
+    blocks, task_id = screen.state.blocks, screen.state.task_id
+    keys = [block.key for block in blocks if block.kind == "tool" and block.task_id == task_id]
+    opened = any(is_open(blocks[key]) for key in keys)
+    for key in keys[-200:]:
+        screen.apply(Toggled(key, not opened))
+
+
+def find(screen: "Screen", argument: str = "") -> None:
+    """Mark a text in the conversation and go to its last occurrence; without a text the marks go."""
+    transcript = screen.transcript
+    if not argument:
+        if transcript.find:
+            transcript.find = ""
+            screen.say("Find is off")
+        else:
+            screen.composer.set("/find ")
+            screen.body.focus_composer()
+        return
+    transcript.find = argument
+    find_step(screen, -1, fresh=True)
+
+
+def find_step(screen: "Screen", step: int, *, fresh: bool = False) -> None:
+    transcript, blocks = screen.transcript, screen.state.blocks
+    wanted = transcript.find.lower()
+    if not wanted:
+        screen.say("Nothing to find; /find TEXT")
+        return
+    here = transcript.selected if transcript.selected is not None and not fresh else blocks.next
+    key = here + step
+    while key in blocks:
+        if wanted in text_of(blocks[key]).lower():
+            transcript.selected = key
+            transcript.to_block(key)
+            screen.body.focus_transcript()
+            screen.say(f'"{transcript.find}"  n next  N previous  Esc back')
+            return
+        key += step
+    more = " here; older messages are not loaded yet" if screen.state.more else ""
+    screen.say(f'"{transcript.find}" is not found{more}')
+
+
+def text_of(block: Block) -> str:
+    """What a block says, as source text."""
+    tool = block.tool
+    if tool is None:
+        return block.source
+    return "\n".join(part for part in (f"{tool.verb} {tool.subject}", tool.output or tool.diff) if part)
+
+
+def copy_reply(screen: "Screen", argument: str = "") -> None:
+    for block in screen.state.blocks.reversed():
+        if block.kind == "text":
+            screen.copy(block.source, "the last reply")
+            return
+    screen.say("There is no reply yet")
+
+
+def _selected(screen: "Screen") -> Block | None:
+    key, blocks = screen.transcript.selected, screen.state.blocks
+    return blocks[key] if key is not None and key in blocks else None
+
+
+def copy_block(screen: "Screen", argument: str = "") -> None:
+    block = _selected(screen)
+    if block is not None:
+        screen.copy(text_of(block), "the block")
+
+
+def copy_code(screen: "Screen", argument: str = "") -> None:
+    from .editing import code_of
+
+    block = _selected(screen)
+    code = code_of(block.source) if block is not None else ""
+    if code:
+        screen.copy(code, "the code")
+    else:
+        screen.say("There is no code in this block")
+
+
+def copy_turn(screen: "Screen", argument: str = "") -> None:
+    block = _selected(screen)
+    if block is not None:
+        parts = [text_of(item) for item in screen.state.blocks if item.task_id == block.task_id]
+        screen.copy("\n\n".join(parts), "the turn")
+
+
+def page_block(screen: "Screen", argument: str = "") -> None:
+    from .pager import Pager
+
+    block = _selected(screen)
+    if block is not None:
+        name = f"{block.tool.verb} {block.tool.subject}" if block.tool else "Message"
+        screen.open_view(Pager(screen, name, text_of(block)))
+
+
+def move_selection(screen: "Screen", step: int) -> None:
+    transcript, blocks = screen.transcript, screen.state.blocks
+    key = transcript.selected if transcript.selected is not None else blocks.next
+    if key + step in blocks:
+        transcript.selected = key + step
+        transcript.to_block(key + step)

@@ -1,0 +1,121 @@
+"""Small changes of the state that several updates share. Pure."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from .blocks import Block, Tool
+from .rows import change_facts, clock, command_text
+from .sanitize import clean
+from .state import State, TaskView, replace
+
+LOOK_BACK = 400
+"""How many blocks back a result of the running task is looked for; a turn never has more rows."""
+
+
+def add(state: State, block: Block) -> State:
+    return replace(state, blocks=state.blocks.append(block))
+
+
+def put(state: State, block: Block) -> State:
+    return replace(state, blocks=state.blocks.replace(block))
+
+
+def note(state: State, text: str, tone: str, task_id: str = "", at: str = "") -> State:
+    return add(state, Block(0, "note", task_id, clean(text), tone, at=at))
+
+
+def close_streams(state: State, now: float) -> State:
+    """End the block that was being streamed; a thought keeps how long it took."""
+    last = next(iter(state.blocks.reversed()), None)
+    if last is None or last.state != "running" or last.kind not in ("text", "thought"):
+        return state
+    return put(state, last.changed(state="completed", started=now - last.started if last.started else 0.0))
+
+
+def on_tool(
+    state: State, operation_id: str, change: Callable[[Tool], Mapping[str, Any]], key: int | None = None
+) -> State:
+    key = state.operations.get(operation_id) if key is None else key
+    if key is None or key not in state.blocks:
+        return state
+    block = state.blocks[key]
+    return state if block.tool is None else put(state, block.changed(**{"tool": block.tool, **change(block.tool)}))
+
+
+def forget(state: State, operation_id: str) -> State:
+    return replace(state, operations={name: key for name, key in state.operations.items() if name != operation_id})
+
+
+def by_call(state: State, call_id: str, change: Callable[[Tool], Tool]) -> State:
+    for number, block in enumerate(state.blocks.reversed()):
+        if block.tool is not None and block.tool.call_id == call_id and call_id:
+            tool = change(block.tool)
+            return state if tool == block.tool else put(state, block.changed(tool=tool))
+        if number > LOOK_BACK:
+            break
+    return state
+
+
+def fill_output(state: State, call_id: str, text: str) -> State:
+    def fill(tool: Tool) -> Tool:
+        if tool.output:
+            return tool
+        head, _, rest = text.partition("\n")
+        is_status = tool.tool == "run" and not head.startswith("error:")
+        return tool._replace(output=clean(rest if is_status else text))
+
+    return by_call(state, call_id, fill)
+
+
+def settle_text(state: State, message: Mapping[str, Any]) -> State:
+    """The recorded text wins over what was streamed: a merged or lost delta is repaired here."""
+    turn, task_id = int(message["turn"]), str(message["task_id"])
+    for kind, key in (("text", "text"), ("thought", "reasoning")):
+        recorded = clean(str(message.get(key) or ""))
+        for number, block in enumerate(state.blocks.reversed()):
+            if block.kind == kind and block.turn == turn and block.task_id == task_id:
+                if recorded and block.source != recorded:
+                    state = put(state, block.changed(source=recorded))
+                break
+            if number > LOOK_BACK or block.kind == "user":
+                if recorded and kind == "text":
+                    state = add(state, Block(0, "text", task_id, recorded, "completed", turn=turn))
+                break
+    return state
+
+
+def stale(state: State) -> State:
+    return replace(state, checks=tuple((name, "stale" if word == "passed" else word) for name, word in state.checks))
+
+
+def verdicts(verification: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
+    current = bool(verification.get("current", True))
+    found = []
+    for check in verification.get("commands") or ():
+        if not isinstance(check, Mapping):
+            continue
+        word = ("passed" if current else "stale") if check.get("ok") else "failed"
+        found.append((command_text(check.get("argv") or ()), word))
+    return tuple(found)
+
+
+def end_text(result: Mapping[str, Any], elapsed: float, view: TaskView) -> str:
+    status, took = str(result.get("status")), clock(elapsed)
+    verdict = str((result.get("verification") or {}).get("verdict") or "")
+    figures = change_facts(tuple(result.get("changes") or ()))
+    checks = {
+        "passed": "checks passed (current)",
+        "waived": "checks waived by you",
+        "unverified": "unverified: no checks are declared",
+        "stale": "checks stale",
+        "failed": "checks failed",
+    }.get(verdict, "")
+    error = result.get("error") or {}
+    if status == "completed":
+        return "   ".join(part for part in (f"done in {took}", figures, checks) if part)
+    if status == "cancelled":
+        return f"Cancelled by you after {took}.   {figures}; edits are kept."
+    cause = clean(str(error.get("message") or "It did not end well."))
+    hint = clean(str(error.get("hint") or ""))
+    lines = [f"{cause}  [{result.get('reason')}]", f"{figures}; what was changed before that stays."]
+    return "\n".join(lines + ([hint] if hint else []))

@@ -1,0 +1,226 @@
+"""How the screen's own updates change the state: what the person did, and what was read from the runtime. Pure."""
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any
+
+from .blocks import Block, Blocks, Kind, Tool
+from .changes import (
+    add,
+    by_call,
+    close_streams,
+    end_text,
+    fill_output,
+    note,
+    on_tool,
+    put,
+    settle_text,
+    verdicts,
+)
+from .rows import call_diff, command_text
+from .sanitize import clean, scan
+from .state import OpeningFailed, Queued, Request, State, replace, with_task
+
+Reducer = Callable[[State, Any, float], State]
+
+
+def _opened(state: State, update: Any, now: float) -> State:
+    facts = update.facts
+    return replace(
+        state,
+        phase="ready",
+        failure=None,
+        root=update.root,
+        model=str(facts.get("model", "")),
+        endpoint=str(facts.get("endpoint", "")),
+        context_window=int(facts.get("context_window", 0)),
+        checks=tuple((command_text(argv), "not run") for argv in facts.get("verification", ())),
+    )
+
+
+def _opening_failed(state: State, update: OpeningFailed, now: float) -> State:
+    return replace(state, phase="failed", failure=update)
+
+
+def _submitted(state: State, update: Any, now: float) -> State:
+    block = Block(0, "user", "", clean(update.text), "sending", at=update.at, message_id=update.request_id)
+    return add(replace(state, waiting_submit=update, changes=(), read_only=""), block)
+
+
+def _accepted(state: State, update: Any, now: float) -> State:
+    state = replace(state, waiting_submit=None, task_id=update.task_id, session_id=update.session_id)
+    for block in state.blocks.reversed():
+        if block.message_id == update.request_id:
+            state = put(state, block.changed(task_id=update.task_id, state=""))
+            break
+    known = state.tasks.get(update.task_id)
+    return state if known and known.state else with_task(state, update.task_id, state="pending", since=now)
+
+
+def _refused(state: State, update: Any, now: float) -> State:
+    state = replace(state, waiting_submit=None)
+    for block in state.blocks.reversed():
+        if update.request_id and block.message_id == update.request_id:
+            state = put(state, block.changed(state="refused"))
+            break
+    text = f"{update.message}  [{update.code}]" + (f"\n{update.hint}" if update.hint else "")
+    return note(state, text, "blocked")
+
+
+def _pending_read(state: State, update: Any, now: float) -> State:
+    known = {(request.operation_id, request.fingerprint): request for request in state.requests}
+    requests = tuple(
+        known.get((item["operation_id"], item["fingerprint"]))
+        or Request(item["operation_id"], update.task_id, item["kind"], item["fingerprint"], dict(item), now)
+        for item in update.requests
+    )
+    state = replace(state, requests=requests)
+    for request in requests:
+        preview = request.data.get("preview")
+        if isinstance(preview, str) and preview:
+            state = on_tool(state, request.operation_id, partial(_with_diff, diff=clean(preview)))
+    return state
+
+
+def _with_diff(tool: Tool, diff: str) -> dict[str, Any]:
+    return {"tool": tool._replace(diff=tool.diff or diff)}
+
+
+def _messages_read(state: State, update: Any, now: float) -> State:
+    for message in update.messages:
+        if message["role"] == "tool":
+            state = fill_output(state, str(message["tool_call_id"]), str(message["text"]))
+        elif message["role"] == "assistant":
+            state = settle_text(state, message)
+            for call in message.get("tool_calls") or ():
+                diff = call_diff(call)
+                if diff:
+                    state = by_call(state, str(call["id"]), partial(_filled, diff=diff))
+    return state
+
+
+def _filled(tool: Tool, diff: str) -> Tool:
+    return tool._replace(diff=tool.diff or diff)
+
+
+def _page_read(state: State, update: Any, now: float) -> State:
+    state = replace(state, older=update.oldest_position, more=update.more)
+    if not update.newest:
+        return replace(state, blocks=state.blocks.prepend(update.blocks))
+    blocks = Blocks()
+    for block in update.blocks:
+        blocks = blocks.append(block)
+    state = replace(
+        state, blocks=blocks, session_id=update.session_id, title=update.title, task_id="", plan=(), operations={}
+    )
+    if update.interrupted:
+        state = add(state, Block(0, "rule", source=clean(update.interrupted), state="recovered"))
+        state = replace(state, read_only=update.interrupted)
+    return state
+
+
+def _result_read(state: State, update: Any, now: float) -> State:
+    task = update.detail.get("task") or {}
+    result = task.get("result")
+    state = with_task(state, update.task_id, result=result)
+    if not result:
+        failure = update.detail.get("failure") or {}
+        return note(state, str(failure.get("message") or "The end of the task is not known."), "failed", update.task_id)
+    verification = result.get("verification") or {}
+    changes = tuple(result.get("changes") or ())
+    view = state.tasks[update.task_id]
+    elapsed = float(((result.get("budget") or {}).get("active_seconds") or {}).get("used") or 0)
+    state = replace(state, changes=changes, checks=verdicts(verification) or state.checks)
+    return add(
+        state,
+        Block(0, "end", update.task_id, end_text(result, elapsed, view), str(result.get("status")), at=""),
+    )
+
+
+def _toggled(state: State, update: Any, now: float) -> State:
+    if update.key not in state.blocks:
+        return state
+    return put(state, state.blocks[update.key].changed(open=update.open))
+
+
+def _command_sent(state: State, update: Any, now: float) -> State:
+    return replace(
+        state,
+        requests=tuple(
+            request._replace(sent=update.answer) if request.operation_id == update.operation_id else request
+            for request in state.requests
+        ),
+    )
+
+
+def _queued_here(state: State, update: Any, now: float) -> State:
+    return replace(state, queued=(*state.queued, Queued("", clean(update.text), update.task_id)))
+
+
+def _queue_returned(state: State, update: Any, now: float) -> State:
+    text = clean(update.text)
+    for number, item in enumerate(state.queued):
+        if not item.id and item.text == text:
+            return replace(state, queued=(*state.queued[:number], *state.queued[number + 1 :]))
+    return state
+
+
+def _yolo_chosen(state: State, update: Any, now: float) -> State:
+    return replace(state, yolo=update.enabled)
+
+
+def _noted(state: State, update: Any, now: float) -> State:
+    return note(state, update.text, update.tone)
+
+
+def _session_left(state: State, update: Any, now: float) -> State:
+    return State(
+        phase=state.phase,
+        failure=state.failure,
+        root=state.root,
+        folder=state.folder,
+        branch=state.branch,
+        model=state.model,
+        endpoint=state.endpoint,
+        context_window=state.context_window,
+        yolo=state.yolo,
+        checks=state.checks,
+        history=state.history,
+    )
+
+
+def _text_delta(state: State, delta: Any, now: float) -> State:
+    kind: Kind = "thought" if delta.reasoning else "text"
+    last = next(iter(state.blocks.reversed()), None)
+    if last is not None and last.kind == kind and last.state == "running" and last.turn == delta.turn:
+        runs, carry = scan(delta.text, last.carry)
+        added = "".join(part for _, part in runs)
+        return put(state, last.changed(source=last.source + added, carry=carry, started=last.started or now))
+    state = close_streams(state, now)
+    runs, carry = scan(delta.text)
+    source = "".join(part for _, part in runs)
+    return add(
+        state,
+        Block(0, kind, delta.task_id, source, "running", turn=delta.turn, started=now, carry=carry),
+    )
+
+
+LOCAL: Mapping[str, Reducer] = {
+    "Opened": _opened,
+    "OpeningFailed": _opening_failed,
+    "Submitted": _submitted,
+    "Accepted": _accepted,
+    "Refused": _refused,
+    "PendingRead": _pending_read,
+    "MessagesRead": _messages_read,
+    "PageRead": _page_read,
+    "ResultRead": _result_read,
+    "Toggled": _toggled,
+    "CommandSent": _command_sent,
+    "QueuedHere": _queued_here,
+    "QueueReturned": _queue_returned,
+    "YoloChosen": _yolo_chosen,
+    "Noted": _noted,
+    "SessionLeft": _session_left,
+    "TextDelta": _text_delta,
+}
