@@ -1,4 +1,4 @@
-"""`fluzo` alone: the welcome and the wizard where there is no `.fluzo`, then the full screen.
+"""The full screen over this process's own runtime.
 
 Invariant: up to the first frame only the screen and its `[tui]` table are loaded; the runtime is imported and opened
 behind it, on another thread, and its errors are told in the screen.
@@ -9,33 +9,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import typer
-
-from fluzo.core.errors import UsageError
 from fluzo.screens.app import Options, run_screen
 
-from .options import global_options
+from .front_door import FILE_NAME, find_root
 
 if TYPE_CHECKING:
     from fluzo.screens.link import Opener, Runtime
-
-FILE_NAME = ".fluzo"
-
-
-def front_door(ctx: typer.Context) -> int:
-    """Set the workspace up if it has no settings yet, then show the full screen; the exit status."""
-    options = global_options(ctx)
-    if os.environ.get("TERM", "") in ("", "dumb"):
-        raise UsageError(
-            "The full screen needs a terminal that can move its cursor.",
-            code="terminal_required",
-            hint='Use: fluzo run "fix the failing test", fluzo tasks list, fluzo replay last',
-        )
-    if not has_settings(options.workspace, options.config):
-        from .init import init
-
-        init(ctx)
-    return chat(options.workspace, options.config, options.sets, yolo=options.yolo)
 
 
 def chat(
@@ -78,20 +57,6 @@ def _open(start: Path, config: Path | None, sets: Sequence[str]) -> "Runtime":
             "verification": [list(argv) for argv in host.settings.verification.commands],
         }
     return Runtime(host.port, str(host.root), facts, host.close)
-
-
-def find_root(start: Path) -> Path:
-    """Where `.fluzo` is looked for before the runtime has asked Git: the nearest folder above with a `.git`."""
-    for folder in (start, *start.parents):
-        if (folder / ".git").exists():
-            return folder
-    return start
-
-
-def has_settings(workspace: Path | None, config: Path | None) -> bool:
-    """Whether there is a settings file at all, valid or not: a broken one gets its diagnosis, never a new wizard."""
-    path = config if config is not None else find_root((workspace or Path.cwd()).absolute()) / FILE_NAME
-    return os.path.lexists(path)
 
 
 def tui_table(path: Path) -> Mapping[str, Any]:

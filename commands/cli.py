@@ -12,7 +12,6 @@ With exactly one `@app.command()` and no `@app.callback()` the command is `fluzo
 returns None (exit 0) or its exit status, and raises a FluzoError, which `fluzo.__main__` reports.
 """
 
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
@@ -113,16 +112,10 @@ def _parse_sets(items: Sequence[str]) -> dict[str, str]:
 
 
 def _front_door(ctx: typer.Context) -> int:
-    """What `fluzo` alone does: the wizard where there are no settings yet, then the full screen."""
-    if not (sys.stdin.isatty() and sys.stdout.isatty()):
-        raise UsageError(
-            "fluzo alone opens the full screen, which needs a terminal.",
-            code="terminal_required",
-            hint='Without one use: fluzo run "fix the failing test", or see: fluzo --help',
-        )
-    from . import chat
+    """What `fluzo` alone does."""
+    from .front_door import front_door
 
-    return chat.front_door(ctx)
+    return front_door(ctx)
 
 
 def main(argv: Sequence[str]) -> int:

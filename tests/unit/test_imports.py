@@ -40,7 +40,16 @@ def test_the_version_loads_the_package_and_nothing_else(tmp_path: Path, flag: st
     assert loaded_by(flag, where=tmp_path) == (0, {"fluzo", "fluzo.__main__"})
 
 
-@pytest.mark.parametrize("argv", [("--help",), ("-h",), (), ("--workspace", ".", "--set", "a.b=c")])
+@pytest.mark.parametrize("argv", [(), ("--workspace", ".", "--set", "a.b=c")])
+def test_without_a_terminal_and_settings_no_screen_is_loaded(tmp_path: Path, argv: tuple[str, ...]) -> None:
+    status, modules = loaded_by(*argv, where=tmp_path)
+
+    assert status == 3
+    assert libraries(modules).isdisjoint(HEAVY | {"asyncio"})
+    assert not any(module.startswith(("fluzo.host", "fluzo.screens")) for module in modules)
+
+
+@pytest.mark.parametrize("argv", [("--help",), ("-h",)])
 def test_the_help_loads_typer_and_no_command(tmp_path: Path, argv: tuple[str, ...]) -> None:
     status, modules = loaded_by(*argv, where=tmp_path)
 

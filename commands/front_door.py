@@ -1,0 +1,61 @@
+"""What `fluzo` alone does: the welcome and the wizard where there are no settings yet, then the full screen.
+
+Invariant: a settings file that exists, valid or not, is never met with a wizard; a broken one gets its diagnosis.
+"""
+
+import os
+import sys
+from pathlib import Path
+
+import typer
+
+from fluzo.core.errors import ConfigError, UsageError
+
+from .options import global_options
+
+FILE_NAME = ".fluzo"
+_INSTEAD = 'Without one use: fluzo run "fix the failing test", or see: fluzo --help'
+
+
+def front_door(ctx: typer.Context) -> int:
+    """Set the workspace up if it has no settings, then show the full screen; the exit status.
+
+    Raises ConfigError `configuration_required` without settings and somebody to ask for them, UsageError
+    `terminal_required` where there is no terminal for the screen.
+    """
+    options = global_options(ctx)
+    terminal = sys.stdin.isatty() and sys.stdout.isatty()
+    there = has_settings(options.workspace, options.config)
+    if not terminal and not there:
+        raise ConfigError(
+            "This folder has no .fluzo yet, and there is no terminal to ask on; nothing was written.",
+            code="configuration_required",
+            hint="Run fluzo in a terminal, or give the answers as flags: fluzo init --help",
+        )
+    if not terminal or os.environ.get("TERM", "") in ("", "dumb"):
+        raise UsageError(
+            "fluzo alone opens the full screen, which needs a terminal that can move its cursor.",
+            code="terminal_required",
+            hint=_INSTEAD,
+        )
+    if not there:
+        from .init import init
+
+        init(ctx)
+    from .chat import chat
+
+    return chat(options.workspace, options.config, options.sets, yolo=options.yolo)
+
+
+def find_root(start: Path) -> Path:
+    """Where `.fluzo` is looked for before the runtime has asked Git: the nearest folder above with a `.git`."""
+    for folder in (start, *start.parents):
+        if (folder / ".git").exists():
+            return folder
+    return start
+
+
+def has_settings(workspace: Path | None, config: Path | None) -> bool:
+    """Whether there is a settings file at all."""
+    path = config if config is not None else find_root((workspace or Path.cwd()).absolute()) / FILE_NAME
+    return os.path.lexists(path)
