@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.complete
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: setup demo test lint types bench docs lock clean
+.PHONY: setup demo test lint types bench docs lock clean live live-setup mutate
 .DEFAULT_GOAL := setup
 
 setup: $(STAMP)
@@ -45,6 +45,23 @@ types: setup
 
 bench: setup
 	$(BIN)/python bench/run.py
+
+# Ten deliberate bugs in the reader, each in a copy of the package: every one must make a named test fail.
+mutate: setup
+	$(BIN)/python tests/mutation/reader_bugs.py
+
+# A real llama.cpp server with a real small model (127 MB to download), in an environment of its own. To try another
+# server: .venv/bin/pytest tests/live --live-base-url URL --live-model NAME
+LIVE := build/live
+live-setup: setup
+	$(PYTHON) -m venv $(LIVE)
+	$(LIVE)/bin/python -m pip --disable-pip-version-check --quiet install --no-deps --require-hashes \
+		-r requirements/live.lock
+
+live:
+	@test -x $(LIVE)/bin/python || { echo "not_run: there is no server to ask; run: make live-setup"; exit 1; }
+	$(LIVE)/bin/python tests/live/serve_llama.py --context 2048 -- \
+		$(BIN)/pytest tests/live --live-base-url {url} --live-model {model}
 
 docs: setup
 	@mkdir -p build docs

@@ -1,7 +1,8 @@
 """Every test starts from nothing of the person who runs it, and talks to nobody but this machine.
 
 Home, configuration, Git identity, proxies and keys are the test's own. A connection or a name look-up that would
-leave the machine fails the test, also when the code under test swallows the error.
+leave the machine fails the test, also when the code under test swallows the error; the live profile alone may reach
+the one server that its command line names.
 """
 
 import os
@@ -10,6 +11,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from support.live import allowed_hosts
+from support.live import pytest_addoption as pytest_addoption  # The hooks of the live profile count from here.
+from support.live import pytest_collection_modifyitems as pytest_collection_modifyitems
+from support.live import pytest_configure as pytest_configure
+from support.live import pytest_terminal_summary as pytest_terminal_summary
 
 _LOCAL_HOSTS = frozenset({"127.0.0.1", "::1", "localhost", "", None})
 _STRIPPED_PREFIXES = ("FLUZO_", "GIT_", "XDG_", "OPENAI_", "ANTHROPIC_", "OTEL_", "LLAMA_", "OLLAMA_")
@@ -37,7 +43,7 @@ def _guard(event: str, args: tuple[object, ...]) -> None:
     else:
         return
     host = host.decode(errors="replace") if isinstance(host, bytes) else host
-    if host not in _LOCAL_HOSTS:
+    if host not in _LOCAL_HOSTS and host not in allowed_hosts:
         _refused.append(f"{event} {host}")
         raise PermissionError(f"a test may reach only this machine, not {host}")
 
