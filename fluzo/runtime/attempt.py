@@ -106,14 +106,19 @@ class AttemptRun:
         if self._cancelled.is_set() or (by == NO_ANSWER and self.approvals.give_up()):
             return
         self._cancelled.set()
-        await self._become(TaskState.STOPPING, "cancelled", CancelRequested(by))
-        self.approvals.cancel()
+        try:
+            await self._become(TaskState.STOPPING, "cancelled", CancelRequested(by))
+        finally:
+            # A cancel that cannot be recorded still stops the task: nobody may wait for an answer any more.
+            self.approvals.cancel()
 
     async def force_stop(self, by: str) -> None:
         """Cancel without the grace period: owned processes are killed now."""
-        await self.cancel(by)
-        if self._workspace is not None:
-            self._workspace.kill()
+        try:
+            await self.cancel(by)
+        finally:
+            if self._workspace is not None:
+                self._workspace.kill()
 
     def processes(self) -> list[tuple[int, str]]:
         """Process id and command line of every command that runs now."""

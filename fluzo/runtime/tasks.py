@@ -5,6 +5,7 @@ Commands are idempotent where they can be repeated: the same request id starts o
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -227,7 +228,9 @@ class Tasks:
         """Cancel what runs, wait until its end is committed, and close the connections to model servers."""
         if self._running is not None and self._run is not None:
             if not self._running.done():
-                await self._run.cancel("shutdown")
+                # What cannot be recorded any more still ends; the task's own end says what became of the store.
+                with suppress(StorageError):
+                    await self._run.cancel("shutdown")
             await asyncio.gather(self._running, return_exceptions=True)
         await self._services.gateway.close()
 

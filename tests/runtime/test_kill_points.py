@@ -8,15 +8,14 @@ from typing import Any
 import pytest
 from support import evidence
 from support.hosted import workspace
+from support.interrupted import COMMAND, EDIT, RUN, point_at, second_part
 from support.kill_child import Ended, Nursery
-from support.project import call, say, scripted
+from support.project import say, scripted
 
 from fluzo.simulator.scenario import Scenario
 from fluzo.simulator.server import Simulator
 
 SECRET = "kept-in-the-environment-4711"
-COMMAND = ["sh", "-c", "echo run >> ran"]
-EDIT = call("edit_file", {"path": "sheep.py", "old_text": "COUNT = 1", "new_text": "COUNT = 2"}, "e1")
 AUTH = 'auth = "env"\napi_key_env = "MY_KEY"\n'
 LEAST_WRITES = 16
 """A run makes more writes than that; fewer would mean that the sweep ended early."""
@@ -30,14 +29,7 @@ def nursery(monkeypatch: pytest.MonkeyPatch) -> Iterator[Nursery]:
 
 
 def first_run() -> Scenario:
-    return scripted(EDIT, call("run", {"argv": COMMAND}, "c1"), say(f"done, and the key is {SECRET}"))
-
-
-def second_run() -> Scenario:
-    """The agent wants the same command again, whatever became of the first."""
-    return scripted(
-        call("run", {"argv": COMMAND}, "c9"), {**say("went on"), "optional": True}, {**say("."), "optional": True}
-    )
+    return scripted(EDIT, RUN, say(f"done, and the key is {SECRET}"))
 
 
 def assert_invariants(root: Path, ended: Ended, requests: int) -> None:
@@ -69,8 +61,8 @@ def test_a_run_that_is_killed_at_any_write_goes_on_without_doing_anything_twice(
 def assert_resumed(root: Path, nursery: Nursery) -> set[str]:
     """Resume as a script does, and see that only what is certainly not done, or was allowed anew, is done."""
     before = evidence.ran(root)
-    with Simulator(second_run()) as simulator:
-        workspace_of(root, simulator.base_url)
+    with Simulator(second_part()) as simulator:
+        point_at(root, simulator.base_url, AUTH)
         allow = "sh -c 'echo run >> ran'"
         resumed = nursery.order(root, argv=["sessions", "resume", "last", "--yes", "--allow", allow])
         assert_invariants(root, resumed, len(simulator.requests))
@@ -107,8 +99,8 @@ def test_a_resume_that_is_killed_too_is_resumed_again_and_the_unknown_stays_unkn
         with Simulator(first_run()) as simulator:
             workspace(root, simulator.base_url, more=AUTH)
             assert nursery.order(root, fail_at=at_outcome, when="before", allow=[COMMAND]).killed
-        with Simulator(second_run()) as simulator:
-            workspace_of(root, simulator.base_url)
+        with Simulator(second_part()) as simulator:
+            point_at(root, simulator.base_url, AUTH)
             again = nursery.order(root, argv=["sessions", "resume", "last", "--yes"], fail_at=number, when="after")
             assert again.killed, again.err
             assert_invariants(root, again, len(simulator.requests))
@@ -128,15 +120,3 @@ def assert_told_as_it_is(root: Path, unknown: list[dict[str, Any]], told: str) -
         done, undone = "the file now is what it was meant to become", "the file is as it was before"
         expected = done if evidence.edited(root) else undone
         assert expected in told
-
-
-def workspace_of(root: Path, base_url: str) -> None:
-    """Point the workspace at the server of the next part, with consent to it."""
-    from fluzo import setup_services as setup
-    from fluzo.core.settings import render
-
-    (root / ".fluzo").write_text(
-        'schema_version = 1\n[agent]\nmodel = "main"\n[models.main]\nprovider = "openai_compatible"\n'
-        f'base_url = {render(base_url)}\nmodel = "scripted"\n{AUTH}'
-    )
-    setup.record_consent(setup.load_settings(root / ".fluzo").settings, root)
