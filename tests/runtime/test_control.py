@@ -347,14 +347,22 @@ def test_a_client_that_does_not_listen_is_thrown_out(path: Path) -> None:
 
 
 def test_a_long_answer_arrives_whole_also_after_the_last_request(path: Path) -> None:
-    port = ScriptedPort([], {TaskDetail: {"task": "x" * 4_000_000}})
+    left, right = socket.socketpair()
+    with left, right:
+        left.setblocking(False)
+        fits = left.send(b"x" * 4_000_000)
+    text = "x" * (fits + 30_000)  # A little more than the kernel takes, and so little that nobody would wait for it.
+    port = ScriptedPort([], {TaskDetail: {"task": text}})
     with served(path, port), connected(path) as raw:
         raw.sendall(request(TaskDetail("t_1")))
         raw.shutdown(socket.SHUT_WR)
+        hung_up = select.poll()
+        hung_up.register(raw, select.POLLRDHUP)
+        assert not hung_up.poll(100), "it waits until the rest has been taken"
         received = b""
         while chunk := raw.recv(4096):
             received += chunk
-    assert json.loads(received)["answer"]["data"] == {"task": "x" * 4_000_000}
+    assert json.loads(received)["answer"]["data"] == {"task": text}
 
 
 def test_an_answer_that_is_too_large_is_an_error(path: Path) -> None:
