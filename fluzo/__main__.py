@@ -29,7 +29,10 @@ _GC_THRESHOLD = 200_000
 def run_process() -> "NoReturn":
     """The whole process of the installed command: run its command line and leave with the exit status."""
     import gc
+    import os
 
+    # Without it pydantic reads the metadata of every installed package, to find plugins that could watch it.
+    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     # Starting creates much and drops little; by default the collector would look through all of it many times.
     gc.set_threshold(_GC_THRESHOLD, 20, 20)
     _leave(main())

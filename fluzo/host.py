@@ -127,8 +127,17 @@ def open_host(options: HostOptions) -> Host:
     """
     from fluzo.workspace.identity import resolve_root
 
+    if not options.read_only:
+        # The first request needs it; until then there is time while Git and the disk are waited for.
+        threading.Thread(target=_load_http, name="fluzo-loader", daemon=True).start()
     root = resolve_root(options.workspace)
     return _open_reader(root) if options.read_only else _open_owner(root, options)
+
+
+def _load_http() -> None:
+    from fluzo.models import transport
+
+    asyncio.run(transport.load_all())
 
 
 def load_settings(root: Path, options: HostOptions) -> "LoadedSettings":

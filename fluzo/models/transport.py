@@ -31,6 +31,11 @@ DRAIN_SECONDS = 0.05
 _PIECE_BYTES = 65536
 
 
+async def load_all() -> None:
+    """Load what httpx would load with its first client and connection, half of all there is. Sends nothing."""
+    await httpx.AsyncClient(verify=ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT), trust_env=False).aclose()
+
+
 def _is_direct(endpoint: ModelEndpoint) -> bool:
     return endpoint.loopback or bool(proxy_bypass(endpoint.host))
 

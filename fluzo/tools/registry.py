@@ -7,7 +7,7 @@ completed or guessed; a refusal names what was wrong and what the tool takes.
 import json
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args, get_origin
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
@@ -45,7 +45,7 @@ Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False), BeforeValidator(_nu
 
 
 class Arguments(BaseModel):
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", defer_build=True)
 
 
 class PathArguments(Arguments):
@@ -186,29 +186,36 @@ def build_tools(
 
 def _spec(name: str, model: type[Arguments]) -> ToolSpec:
     description = Path(__file__).with_name(f"{name}.md").read_text("utf-8").strip()
-    schema = model.model_json_schema()
-    return ToolSpec(name, " ".join(description.split()), _tidy(schema, schema.get("$defs", {})))
+    return ToolSpec(name, " ".join(description.split()), _schema(model))
 
 
-_NOISE = ("title", "default", "$defs", "additionalProperties", "minLength", "minimum", "exclusiveMinimum")
+def _schema(model: type[Arguments]) -> dict[str, Any]:
+    """The arguments in plain words: no titles, defaults, references or alternatives with null.
+
+    Read from the annotations, because pydantic would build the validator of every tool for it, and most are never
+    called.
+    """
+    properties = {
+        name: _type(field.annotation) | ({"description": field.description} if field.description else {})
+        for name, field in model.model_fields.items()
+    }
+    required = [name for name, field in model.model_fields.items() if field.is_required()]
+    return {"type": "object", "properties": properties} | ({"required": required} if required else {})
 
 
-def _tidy(node: Any, definitions: Mapping[str, Any]) -> Any:
-    """The schema in plain words: no titles, defaults, references or alternatives with null."""
-    if isinstance(node, list):
-        return [_tidy(item, definitions) for item in node]
-    if not isinstance(node, dict):
-        return node
-    if "$ref" in node:
-        return _tidy(definitions[node["$ref"].rsplit("/", 1)[-1]], definitions)
-    if "anyOf" in node:
-        rest = {key: value for key, value in node.items() if key != "anyOf"}
-        (only,) = (option for option in node["anyOf"] if option.get("type") != "null")
-        return _tidy({**only, **rest}, definitions)
-    # Names of arguments are no keywords: one called `title` would have to stay.
-    properties = {name: _tidy(value, definitions) for name, value in node.get("properties", {}).items()}
-    rest = {key: _tidy(value, definitions) for key, value in node.items() if key not in (*_NOISE, "properties")}
-    return {**rest, "properties": properties} if properties else rest
+_TYPES: Mapping[Any, str] = {str: "string", bool: "boolean", int: "integer", float: "number"}
+
+
+def _type(annotation: Any) -> dict[str, Any]:
+    if annotation in _TYPES:
+        return {"type": _TYPES[annotation]}
+    origin, parts = get_origin(annotation), get_args(annotation)
+    if origin is Literal:
+        return {"type": "string", "enum": list(parts)}
+    if origin is list:
+        return {"type": "array", "items": _type(parts[0])}
+    # `X | None` and `Annotated[X, ...]` are an X to the model.
+    return _type(parts[0]) if parts else _schema(annotation)
 
 
 # --- what the model sends -------------------------------------------------------------------------------------

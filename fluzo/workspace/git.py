@@ -11,6 +11,7 @@ import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from fluzo.core.contracts import GitRequest
 from fluzo.core.errors import StorageError, ToolError
@@ -48,7 +49,6 @@ _OPTIONS = {
     "branch": r"--list|-a|--all|-r|--remotes|-v+|--verbose|--show-current|--merged|--no-merged",
     "remote": r"(?!)",
 }
-_ALLOWED = {name: re.compile(pattern, re.VERBOSE) for name, pattern in _OPTIONS.items()}
 
 _FIXED = {
     "status": ("--ignore-submodules=all",),
@@ -81,8 +81,7 @@ class StatusEntry:
         return self.index not in ".?"
 
 
-@dataclass(frozen=True, slots=True)
-class Status:
+class Status(NamedTuple):
     """`head` is empty before the first commit, `branch` when HEAD is detached.
 
     `leftovers` are untracked files of an interrupted change, which are not among the entries.
@@ -94,8 +93,7 @@ class Status:
     leftovers: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class TreeChange:
+class TreeChange(NamedTuple):
     """A path that differs between two commits, with its blob in the older one (empty when it had none)."""
 
     path: str
@@ -173,7 +171,7 @@ class Git:
         name = request.subcommand
         revisions = [option for option in request.options if not option.startswith("-")]
         for option in request.options:
-            if option.startswith("-") and not _ALLOWED[name].fullmatch(option):
+            if option.startswith("-") and not re.fullmatch(_OPTIONS[name], option, re.VERBOSE):
                 raise ToolError(f"git {name} does not take {option} here", code="tool_arguments")
         for revision in revisions:
             if name in ("branch", "status"):

@@ -16,16 +16,15 @@ import secrets
 import stat
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import NamedTuple
 
 from fluzo.core.errors import WorkspaceError
 from fluzo.workspace import gitrun
 
 
-@dataclass(frozen=True, slots=True)
-class Root:
+class Root(NamedTuple):
     """A Git working tree: its resolved root, its identity as `<st_dev>:<st_ino>:<path>`, its Git directory."""
 
     path: Path

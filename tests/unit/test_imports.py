@@ -8,8 +8,11 @@ from pathlib import Path
 
 import pytest
 import typer
+from support.hosted import workspace
+from support.project import shipped
 
 from fluzo.commands.cli import COMMANDS
+from fluzo.simulator.server import Simulator
 
 HEAVY = frozenset({"httpx", "opentelemetry", "peewee", "prompt_toolkit", "pydantic", "questionary", "rich", "tomlkit"})
 
@@ -91,3 +94,52 @@ def test_looking_back_loads_no_network_and_no_screen(tmp_path: Path, argv: tuple
 
     assert f"fluzo.commands.{argv[0]}" in modules
     assert libraries(modules).isdisjoint({"httpx", "opentelemetry", "prompt_toolkit", "questionary"})
+
+
+_WHOLE_PROCESS = """
+import atexit, json, sys
+before = set(sys.modules)
+atexit.register(lambda: sys.__stderr__.write("\\n" + json.dumps(sorted(set(sys.modules) - before))))
+from fluzo.__main__ import run_process
+sys.argv[1:] = json.loads(sys.argv[1])
+run_process()
+"""
+
+
+def loaded_at_the_end_of(*argv: str, where: Path) -> tuple[int, set[str]]:
+    """As `loaded_by`, but the process of the installed command, until it leaves."""
+    done = subprocess.run(
+        [sys.executable, "-c", _WHOLE_PROCESS, json.dumps(argv)], cwd=where, capture_output=True, text=True, check=False
+    )
+    return done.returncode, set(json.loads(done.stderr.rpartition("\n")[2]))
+
+
+def test_a_whole_run_loads_no_screen_and_no_editor(tmp_path: Path) -> None:
+    with Simulator(shipped("two-turn")) as simulator:
+        root = workspace(tmp_path / "w", simulator.base_url)
+        status, modules = loaded_at_the_end_of("run", "Say hello.", where=root)
+        assert simulator.finish() == []
+
+    assert status == 0
+    assert "fluzo.models.transport" in modules
+    assert libraries(modules).isdisjoint(HEAVY - {"httpx", "peewee", "pydantic"})
+    assert not any(module.startswith("fluzo.screens") for module in modules)
+
+
+_TOOLS_PROBE = """
+from fluzo.core.records import ToolCall
+from fluzo.tools.registry import ARGUMENTS, Registry, build_tools
+from fluzo.tools.shared import SeenFiles, ToolLimits
+
+registry = Registry(build_tools(SeenFiles(), ToolLimits()))
+registry.specs()
+before = {name for name, model in ARGUMENTS.items() if model.__pydantic_complete__}
+registry.prepare(ToolCall("c", "search", '{"pattern": "x"}'))
+print(before, {name for name, model in ARGUMENTS.items() if model.__pydantic_complete__})
+"""
+
+
+def test_the_check_of_a_tools_arguments_is_built_by_its_first_call() -> None:
+    done = subprocess.run([sys.executable, "-c", _TOOLS_PROBE], capture_output=True, text=True, check=True)
+
+    assert done.stdout == "set() {'search'}\n"
