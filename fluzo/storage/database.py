@@ -33,6 +33,9 @@ Now = Callable[[], str]
 
 _WRITER = {"journal_mode": "wal", "synchronous": 2, "foreign_keys": 1, "trusted_schema": 0}
 _READER = {"query_only": 1, "trusted_schema": 0}
+# Without a write-ahead log: SQLite ignores that a full disk keeps it from moving one into the file when it closes, and
+# the file would get its name without its content.
+_CREATOR = {**_WRITER, "journal_mode": "delete"}
 
 
 class Project(NamedTuple):
@@ -72,7 +75,8 @@ def storage_error(exc: Exception) -> StorageError:
         )
     if code in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB) or "decode to UTF-8" in str(cause):
         return damaged(f"SQLite reports: {cause}", detail)
-    if code == sqlite3.SQLITE_FULL:
+    # SQLite's shared memory is a file, too; that it cannot grow is how a full disk shows first.
+    if code == sqlite3.SQLITE_FULL or detail["sqlite"] == "SQLITE_IOERR_SHMSIZE":
         return _disk_full(detail)
     if code in (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_PERM):
         return StorageError(
@@ -278,7 +282,7 @@ def _create(path: Path, *, new_id: NewId, now: Now, steps: Sequence[Migration]) 
     os.close(os.open(staged, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
     try:
         staged.chmod(0o600)
-        db = _connect(staged, _WRITER)
+        db = _connect(staged, _CREATOR)
         try:
             connection = raw(db)
             connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
@@ -289,6 +293,7 @@ def _create(path: Path, *, new_id: NewId, now: Now, steps: Sequence[Migration]) 
         _publish(staged, path)
     finally:
         staged.unlink(missing_ok=True)
+        staged.with_name(f"{staged.name}-journal").unlink(missing_ok=True)
     sync_directory(path.parent)
 
 
