@@ -1,4 +1,4 @@
-"""One physical request over HTTP: the only module that imports httpx, imported at the first request.
+"""One physical request over HTTP: the only module of inference that imports httpx, imported at the first request.
 
 Invariants: a redirect is never followed; a loopback server is never reached through a proxy; certificates are
 always verified; nothing is read without a bound on size and time. `sent` and `settled` tell what is known about
