@@ -192,7 +192,7 @@ def _lock_path(root: Root, environ: Mapping[str, str]) -> Path:
 
 
 def _name(root: Root) -> str:
-    return hashlib.sha256(os.fsencode(root.identity)).hexdigest()
+    return hashlib.sha256(root.identity.encode("utf-8", "surrogateescape")).hexdigest()
 
 
 def _own(root: Root, path: Path) -> int:

@@ -179,7 +179,8 @@ _HOMES = ("HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_DATA_HOME", "XDG_CAC
 def test_without_a_home_there_is_no_consent_and_nothing_is_contacted(tmp_path: Path, home: str | None) -> None:
     with Simulator(shipped("text-only")) as simulator:
         project = make_project(tmp_path / "p", simulator.base_url)
-        env = {} if home is None else {"HOME": home}
+        # The lock goes here, instead of into a directory of /tmp that other tests share.
+        env = {"XDG_RUNTIME_DIR": str(tmp_path)} | ({} if home is None else {"HOME": home})
         without = [name for name in _HOMES if name not in env]
         for command in (("run", "Go."), ("config", "trust", "--yes"), (*SETUP, "--force")):
             done = fluzo_in(project.root, *command, env=env, without=without)
