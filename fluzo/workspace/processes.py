@@ -37,8 +37,6 @@ FIRST_LOOK_SECONDS = 0.05
 """While a command runs its descendants are looked for, more and more rarely ..."""
 LONGEST_LOOK_SECONDS = 1.0
 """... but this often: one that means to slip away is known before it loses its parent."""
-KILL_LOOKS = 10
-"""`kill` looks this often for processes that were started while it was at work; `stop` goes on."""
 
 Termination = Literal["exited", "terminated", "killed", "uncertain"]
 
@@ -162,20 +160,15 @@ class Processes:
         """Kill every owned process now, without any grace; none is started from now on. Call it on the loop.
 
         A `run` under way returns with `cancelled` and the termination `killed`. `stop` still has to be awaited: it
-        says what could not be ended.
+        ends what was started at that very moment in another session, and says what could not be ended.
         """
         self._stopped = True
         self._killing.set()
         for command in self._commands:
             command.killed = command.killed or not has_ended(command.family.pidfd)
-        told: set[int] = set()
-        for _ in range(KILL_LOOKS):
-            before = len(told)
-            self._look()
-            for command in self._commands:
-                descendants.tell(command.family, signal.SIGKILL, told)
-            if len(told) == before:
-                break
+        self._look()
+        for command in self._commands:
+            descendants.tell(command.family, signal.SIGKILL, set())
 
     # --- start and end ----------------------------------------------------------------------------------------
 

@@ -73,8 +73,6 @@ def background(root: Path, script: str, **options: float) -> ProcessResult:
         "(setsid sleep 300 >/dev/null 2>&1 &) ; echo done",
         "env -i setsid sleep 300 & echo done",
         f"{DAEMON_STARTS}; echo done",
-        # The sleep of the inner subshell has no mark and no pipe, but a session with one that counts.
-        "setsid sh -c '(env -i sleep 300 >/dev/null 2>&1 &); exec sleep 300' >/dev/null 2>&1 & echo done",
     ],
 )
 def test_a_descendant_that_left_the_session_is_named_and_ended_at_the_stop(root: Path, script: str) -> None:
@@ -82,6 +80,34 @@ def test_a_descendant_that_left_the_session_is_named_and_ended_at_the_stop(root:
     assert b"done" in result.output
     assert (result.exit_status, result.termination) == (0, "exited")
     assert result.still_running
+
+
+def test_one_without_a_mark_counts_by_its_session(root: Path) -> None:
+    # The inner one has no mark, no pipe and no parent, but a session with one that counts.
+    inner = "(env -i sleep 300 >/dev/null 2>&1 &); touch up; exec sleep 300"
+    script = f"setsid sh -c '{inner}' >/dev/null 2>&1 & until [ -e up ]; do sleep 0.02; done"
+    assert len(background(root, script).still_running) == 2
+
+
+def test_one_without_a_mark_counts_by_its_parent(root: Path) -> None:
+    for name in ("go", "up"):
+        os.mkfifo(root / name)
+    later = "read x < go; env -i setsid sleep 300 >/dev/null 2>&1 & echo \\$! > up; wait"
+
+    async def work(backend: LocalBackend, _: asyncio.Event) -> int:
+        script = f'setsid bash -c "{later}" >/dev/null 2>&1 & echo done'
+        await backend.execute(ProcessRequest(("bash", "-c", script)))
+        await asyncio.to_thread((root / "go").write_text, "now\n")
+        pid = int(await asyncio.to_thread((root / "up").read_text))
+        assert pid in [number for number, _ in backend.running()]
+        return pid
+
+    assert not is_alive(with_backend(root, work))
+
+
+def test_a_status_is_kept_when_children_go_on_in_the_session(root: Path) -> None:
+    result = background(root, "sleep 300 & exit 3")
+    assert (result.exit_status, len(result.still_running)) == (3, 1)
 
 
 def test_one_that_will_hide_is_known_before_it_loses_its_parent(root: Path) -> None:
