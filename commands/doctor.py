@@ -36,6 +36,7 @@ _EPILOG = """\b
 Examples:
   fluzo doctor
   fluzo doctor --probe
+  fluzo doctor --slots
 """
 
 app = typer.Typer(add_completion=False, rich_markup_mode=None, pretty_exceptions_enable=False)
@@ -60,11 +61,14 @@ def doctor(
         bool,
         typer.Option("--probe", help="Also contact the model server: list its models, and ask for a few tiny replies."),
     ] = False,
+    slots: Annotated[
+        bool, typer.Option("--slots", help="Also show how many requests may run and wait, by pool and model.")
+    ] = False,
     output: PlainOutputOption = "text",
 ) -> int:
     """Check this machine and workspace, and say what to repair."""
     form = check_form(output)
-    checks = list(examine(global_options(ctx), probe=probe))
+    checks = list(examine(global_options(ctx), probe=probe, slots=slots))
     ok = all(check.status != "fail" for check in checks)
     if form == "json":
         emit_json({"schema_version": 1, "type": "doctor", "ok": ok, "checks": [asdict(check) for check in checks]})
@@ -84,7 +88,7 @@ def check_lines(check: Check) -> list[str]:
     return lines + [f"{'':<20}{printable(line)}" for line in check.hint.split("\n") if line]
 
 
-def examine(options: GlobalOptions, *, probe: bool) -> Iterator[Check]:
+def examine(options: GlobalOptions, *, probe: bool, slots: bool = False) -> Iterator[Check]:
     """Every finding, from the machine to the model; what depends on a failed one is left out."""
     yield _python()
     yield _sqlite()
@@ -108,6 +112,8 @@ def examine(options: GlobalOptions, *, probe: bool) -> Iterator[Check]:
         yield from _guarded("model", lambda: _model(settings))
         yield from _guarded("consent", lambda: _consent(settings, root))
         yield _verification(settings)
+        if slots:
+            yield from _slots(settings)
         if probe:
             yield from _guarded("server", lambda: _server(settings))
 
@@ -213,6 +219,29 @@ def _verification(settings: Settings) -> Check:
         hint = 'Declare them: fluzo config set verification.commands \'[["make", "test"]]\''
         return Check("checks", "warn", "no checks are declared; results will be unverified", hint)
     return Check("checks", "ok", f"{count} declared")
+
+
+def _slots(settings: Settings) -> Iterator[Check]:
+    """The configured ceilings. What is in use is known to the process that uses it, and to no other (PRD 43.3)."""
+    for name, pool in settings.capacity_pools.items():
+        spare = pool.max_in_flight - pool.foreground_reserved_slots
+        said = (
+            f"{_requests(pool.max_in_flight)}, {pool.queue_capacity} more may wait for {pool.queue_timeout_seconds:g} s"
+        )
+        yield Check("pool", "ok", f"{name}: {said}; {spare} for observations")
+    for name, model in settings.models.items():
+        shared = [other for other in settings.models if settings.capacity_id(other) == settings.capacity_id(name)]
+        alias = f", shared with {', '.join(other for other in shared if other != name)}" if len(shared) > 1 else ""
+        freed = "frees it" if isinstance(model, ChatModel) and model.compat.stops_on_disconnect else "keeps it"
+        said = f"{_requests(model.max_in_flight)} in {model.pool}{alias}"
+        yield Check("slot", "ok", f"{name}: {said}; a request that was given up on {freed}")
+    yield Check(
+        "slots", "ok", "every Fluzo process counts for itself; a new one, such as this, starts with all slots free"
+    )
+
+
+def _requests(count: int) -> str:
+    return f"{count} request{'' if count == 1 else 's'} at a time"
 
 
 def _endpoint(model: ChatModel) -> setup.Endpoint:
