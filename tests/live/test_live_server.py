@@ -3,7 +3,6 @@
 import asyncio
 import json
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -197,7 +196,7 @@ def test_a_history_with_calls_and_results_is_taken(
     history = (
         Message("system", "Be brief."),
         user("Read README.md."),
-        Message("assistant", "", tool_calls=(call, replace(call, id="call_9876543210"))),
+        Message("assistant", "", tool_calls=(call, ToolCall("call_9876543210", READ_FILE.name, call.arguments))),
         Message("tool", "# Read me", tool_call_id="call_0123456789"),
         Message("tool", "# Read me", tool_call_id="call_9876543210"),
     )
