@@ -311,7 +311,7 @@ def _services(
         missing = consent.missing(root.identity, consent_fingerprints(settings, root.identity))
         if missing:
             raise ConfigError(
-                f"this workspace's settings need your consent first: {', '.join(missing)}",
+                f"This workspace's settings need your consent first: {', '.join(missing)}.",
                 code="consent_required",
                 hint="See what they cover and agree: fluzo config trust",
                 detail={"missing": missing},
@@ -489,7 +489,7 @@ def _authorize(name: str, entry: "ChatModel") -> Callable[[], str | None]:
         value = os.environ.get(entry.api_key_env)
         if not value:
             raise ConfigError(
-                f"models.{name} takes its key from the environment variable {entry.api_key_env}, which is not set",
+                f"models.{name} takes its key from the environment variable {entry.api_key_env}, which is not set.",
                 code="configuration_required",
                 hint=f"Set {entry.api_key_env} and run again.",
             )

@@ -99,6 +99,7 @@ Action = Literal[
     "git_push",
     "ask",
     "plan",
+    "invalid",
 ]
 Effect = Literal["none", "read", "write", "execute", "network", "user"]
 

@@ -61,7 +61,7 @@ class NativeRun:
             return self._cut_off(message, reply)
         if reply.outcome == "empty":
             raise ProviderError(
-                "the model answered with nothing: no text and no tool call",
+                "The model answered with nothing: no text and no tool call.",
                 code="provider_empty",
                 hint="Its context window may be full, or the server's chat template does not fit the model.",
                 detail={"warnings": list(reply.warnings)},
@@ -85,7 +85,7 @@ class NativeRun:
     def _cut_off(self, message: Message, reply: ModelReply) -> ToolCalls:
         if reply.finish != "length" or self._continuations >= MAX_CONTINUATIONS:
             raise ProviderError(
-                "the model's answer ended before it was complete; nothing of it was run",
+                "The model's answer ended before it was complete; nothing of it was run.",
                 code="provider_incomplete",
                 hint=" ".join(reply.warnings) or _CUT_OFF_HINTS.get(reply.finish, _BROKEN_OFF_HINT),
                 detail={"partial_text": reply.text, "finish": reply.finish},

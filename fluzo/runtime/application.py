@@ -55,7 +55,7 @@ class Application:
 
     async def _handle(self, command: Command) -> Ack:
         if self._tasks is None:
-            raise UsageError("this view is read-only; it starts and changes nothing")
+            raise UsageError("This view is read-only; it starts and changes nothing.")
         return await self._tasks.handle(command)
 
     async def _catch_up(self, subscription: QueueSubscription, task_id: str, after: int) -> None:

@@ -105,7 +105,7 @@ class Approvals:
         await self._recorder.commit(record, events=asked, operation_id=record.id)
         data: dict[str, object] = {"question": question, "choices": list(choices)}
         unanswered = InputRequired(
-            f"the agent asks: {question}",
+            f"The agent asks: {question}",
             hint='Answer it in a new run in the same session: fluzo run --session last "..."',
             detail={"operation_id": record.id, **data},
         )
@@ -188,7 +188,7 @@ class Approvals:
         self._announced.add(record.id)
         await self._recorder.commit(record, events=(requested(record), asked), operation_id=record.id)
         unanswered = PermissionRequired(
-            f"{operation.tool} {operation.summary} needs your permission and nobody can be asked",
+            f"{operation.tool} {operation.summary} needs your permission and nobody can be asked.",
             hint=_how_to_permit(operation),
             detail={"operation_id": record.id, "reason": decision.reason, "scope": scope},
         )

@@ -164,7 +164,7 @@ class AttemptRun:
         except Exception as error:
             # A defect of ours: the record must still say how the attempt ended; the traceback is for the log.
             _log.exception("attempt %s ended by a defect", self._attempt.id)
-            what = f"an internal error ended the task ({type(error).__name__}); nothing of it is lost"
+            what = f"An internal error ended the task ({type(error).__name__}); nothing of it is lost."
             outcome = AttemptOutcome("failed", "internal_error", what, {})
         try:
             await self._end(outcome, workspace, harness, gate if harness else None)

@@ -85,8 +85,8 @@ class Budget:
         needed = request.estimated_input_tokens + request.max_output_tokens
         if used + needed > self._limits.max_total_tokens:
             raise BudgetError(
-                f"the task's token budget is used up: {used} of {self._limits.max_total_tokens} used, "
-                f"the next request needs up to {needed}",
+                f"The task's token budget is used up: {used} of {self._limits.max_total_tokens} used, "
+                f"the next request needs up to {needed}.",
                 hint="Raise harness.max_total_tokens (or --set harness.max_total_tokens=N) and start again.",
                 detail={"limit": "max_total_tokens", "used": used, "allowed": self._limits.max_total_tokens},
             )
@@ -94,8 +94,8 @@ class Budget:
         cost = self._prices.of(request.estimated_input_tokens, request.max_output_tokens)
         if limit and self._spent.cost_microunits + cost > limit:
             raise BudgetError(
-                f"the task's money is used up: {self._spent.cost_microunits} of {limit} microunits used, "
-                f"the next request costs up to {cost}",
+                f"The task's money is used up: {self._spent.cost_microunits} of {limit} microunits used, "
+                f"the next request costs up to {cost}.",
                 hint="Raise harness.max_cost_microunits, or go on with: fluzo sessions resume last --extend",
                 detail={"limit": "max_cost_microunits", "used": self._spent.cost_microunits, "allowed": limit},
             )
@@ -147,7 +147,7 @@ class Budget:
     def _check(self, limit: str, used: float, allowed: float) -> None:
         if used >= allowed:
             raise BudgetError(
-                f"the task's budget is used up: {limit} {used:g} of {allowed:g}",
+                f"The task's budget is used up: {limit} {used:g} of {allowed:g}.",
                 hint=f"Raise harness.{limit} (or --set harness.{limit}=N) and start again.",
                 detail={"limit": limit, "used": used, "allowed": allowed},
             )
@@ -158,6 +158,8 @@ def _line(used: float, allowed: float, provenance: str) -> dict[str, object]:
 
 
 def _provenance(total: int, estimated: int) -> str:
+    if not total:
+        return "counted"  # Nothing was used, and nobody had to report that.
     if not estimated:
         return "reported"
     return "estimated" if estimated >= total else "partly estimated"

@@ -58,7 +58,7 @@ class Compactor:
             self._in_a_row = 0
             return tuple(messages)
         if self._in_a_row >= MAX_IN_A_ROW:
-            raise self._too_large("the conversation was compacted and is still too large for the window")
+            raise self._too_large("The conversation was compacted and is still too large for the window.")
         self._in_a_row += 1
         return await self._compact(messages, tools, why or "threshold")
 
@@ -73,7 +73,7 @@ class Compactor:
         after = (system, *compact.compacted(parts.request, summary, parts.facts(), cut.tail))
         size = window.estimate(after, tools)
         if size >= window.threshold:
-            raise self._too_large("even the compacted conversation does not fit the window")
+            raise self._too_large("Even the compacted conversation does not fit the window.")
         await self._keep(cut, summary, ContextCompacted("", why, before, size, requests, 0, 0, window.size))
         return after
 
@@ -83,7 +83,7 @@ class Compactor:
         room = int((window.available - window.calibrated(1500) - 2 * limit) / window.factor)
         texts = compact.segments(middle, max(room, 512))
         if len(texts) > compact.MAX_SEGMENTS:
-            raise self._too_large("the conversation is too long to be summarized within its bounds")
+            raise self._too_large("The conversation is too long to be summarized within its bounds.")
         summary, requests = "", 0
         for number, text in enumerate(texts, 1):
             asked = compact.request_messages(summary, text, number, len(texts))
@@ -101,7 +101,7 @@ class Compactor:
                 return reply.text.strip(), tries
             why = why or "it was cut off"
         raise ContextError(
-            f"no usable summary of the conversation came back: {why}",
+            f"No usable summary of the conversation came back: {why}.",
             code="compaction_failed",
             hint="Use a model with a larger window, or begin a new session with what is left to do.",
         )

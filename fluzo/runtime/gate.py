@@ -318,7 +318,7 @@ class Gate:
         )
 
     async def _not_started(self, call: ToolCall, error: FluzoError) -> ToolResult:
-        operation = Operation(call.name, "plan", "none", error.message)
+        operation = Operation(call.name, "invalid", "none", error.message)
         record = self.record(operation, call.id)
         await self._refuse(record, error)
         return refused(error.code, error.message)

@@ -36,7 +36,7 @@ def retry_grants(
     unknown = {str(item["operation_id"]) for item in plan.unknown}
     found = {operation.id: operation for operation in operations if operation.id in unknown}
     if missing := [operation_id for operation_id in retry if operation_id not in found]:
-        raise UsageError(f"{missing[0]} is not an unknown operation of this task", code="not_found")
+        raise UsageError(f"{missing[0]} is not an unknown operation of this task.", code="not_found")
     return [
         Grant(
             id=services.new_id("g"),
@@ -58,9 +58,9 @@ def extend_limits(limits: Limits, extend: Mapping[str, float]) -> tuple[Limits, 
         old = getattr(limits, name, None)
         if not isinstance(old, int | float):
             known = ", ".join(LIMIT_NAMES)
-            raise UsageError(f"{name} is not a limit of a task", hint=f"The limits are: {known}")
+            raise UsageError(f"{name} is not a limit of a task.", hint=f"The limits are: {known}")
         if value <= old:
-            raise UsageError(f"{name} is {old:g} already; an extension must be higher than that")
+            raise UsageError(f"{name} is {old:g} already; an extension must be higher than that.")
         events.append(LimitsExtended(name, old, value, "user"))
         changed: Any = {name: type(old)(value)}
         limits = replace(limits, **changed)

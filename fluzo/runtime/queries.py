@@ -110,7 +110,7 @@ class Queries:
 
     async def _resume_plan(self, query: ResumePlan) -> Mapping[str, Any]:
         if self._tasks is None:
-            raise UsageError("this view is read-only; it cannot plan how a task goes on")
+            raise UsageError("This view is read-only; it cannot plan how a task goes on.")
         plan, _ = await self._tasks.plan((await self._find_task(query.task_id)).id)
         return plan.to_json()
 
@@ -139,7 +139,7 @@ def _single(found: Sequence[R], kind: str, wanted: str) -> R:
     if len(found) == 1:
         return found[0]
     if not found:
-        raise UsageError(f"there is no {kind} {wanted}", code="not_found", hint=f"See: fluzo {kind}s list")
+        raise UsageError(f"There is no {kind} {wanted}.", code="not_found", hint=f"See: fluzo {kind}s list")
     raise UsageError(
-        f"{wanted} is the beginning of {len(found)} {kind} ids", code="not_found", hint="Give more characters of it."
+        f"{wanted} is the beginning of {len(found)} {kind} ids.", code="not_found", hint="Give more characters of it."
     )

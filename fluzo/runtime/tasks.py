@@ -117,7 +117,7 @@ class Tasks:
         self._check_plan(plan, command)
         session = await services.storage.session(plan.task.session_id)
         if session is None:
-            raise StorageError("the task's session is missing from the store", code="store_damaged")
+            raise StorageError("The task's session is missing from the store.", code="store_damaged")
         session = replace(session, updated_at=services.now(), yolo=command.yolo)
         limits, extended = extend_limits(plan.task.limits, command.extend)
         task = replace(plan.task, limits=limits, updated_at=services.now())
@@ -148,7 +148,7 @@ class Tasks:
         task = await storage.task(task_id)
         attempts = await storage.attempts(task_id)
         if task is None or not attempts:
-            raise UsageError(f"there is no task {task_id}", code="not_found", hint="See: fluzo tasks list")
+            raise UsageError(f"There is no task {task_id}.", code="not_found", hint="See: fluzo tasks list")
         operations = await storage.operations(task_id)
         now = await self._services.observe(reconcile.watched_paths(attempts, operations))
         return reconcile.plan(task, attempts, operations, self._services.workspace_identity, now), operations
@@ -179,12 +179,12 @@ class Tasks:
             delivered = run is not None and self._answer_question(run, command)
         if delivered:
             return Ack(True, command.task_id)
-        return Ack(False, command.task_id, code="stale_answer", message="that question is not being asked any more")
+        return Ack(False, command.task_id, code="stale_answer", message="That question is not being asked any more.")
 
     async def intervene(self, command: QueueIntervention) -> Ack:
         run = self._active(command.task_id)
         if run is None:
-            return Ack(False, command.task_id, code="not_found", message="that task is not running here")
+            return Ack(False, command.task_id, code="not_found", message="That task is not running here.")
         await run.queue(self._services.new_id("i"), command.text)
         return Ack(True, command.task_id)
 
@@ -269,7 +269,7 @@ class Tasks:
             old = await services.storage.session(command.session_id)
             if old is None:
                 raise UsageError(
-                    f"there is no session {command.session_id}", code="not_found", hint="See: fluzo sessions list"
+                    f"There is no session {command.session_id}.", code="not_found", hint="See: fluzo sessions list"
                 )
             # A mode of an earlier run never comes back by itself.
             return replace(old, updated_at=services.now(), yolo=command.yolo), yolo
@@ -310,7 +310,7 @@ class Tasks:
     def _refuse_second(self) -> None:
         if not self._done():
             raise WorkspaceError(
-                "another task is running in this workspace",
+                "Another task is running in this workspace.",
                 code="workspace_owned",
                 hint="Wait for it to end, or cancel it.",
             )
@@ -318,18 +318,18 @@ class Tasks:
     def _check_plan(self, plan: reconcile.Plan, command: ResumeTask) -> None:
         if plan.task.state is not TaskState.BLOCKED:
             raise UsageError(
-                f"task {plan.task.id} is {plan.task.state}; only a blocked task goes on",
+                f"Task {plan.task.id} is {plan.task.state}; only a blocked task goes on.",
                 hint=f'Add a new task to its conversation: fluzo run --session {plan.task.session_id} "..."',
             )
         if plan.task.workspace_identity != self._services.workspace_identity:
             raise WorkspaceError(
-                f"task {plan.task.id} belongs to {plan.task.workspace_root}, which is not this directory",
+                f"Task {plan.task.id} belongs to {plan.task.workspace_root}, which is not this directory.",
                 code="workspace_changed",
                 hint="Resume it there, or begin a new task here.",
             )
         if command.reconciled != plan.digest:
             raise WorkspaceError(
-                "the workspace has changed since the differences were shown",
+                "The workspace has changed since the differences were shown.",
                 code="workspace_changed",
                 hint=f"Look again: fluzo sessions resume {plan.task.session_id}",
             )

@@ -92,7 +92,7 @@ class WorkLog:
             return None
         if f"{kind} {key}" in self._told:
             raise LoopDetected(
-                f"the agent repeats itself without getting on, also after it was told: {summary}",
+                f"The agent repeats itself without getting on, also after it was told: {summary}",
                 hint="Give it a hint in a new message, or raise harness.same_call_limit or harness.same_failure_limit.",
                 detail={"kind": kind, "summary": summary, "times": times},
             )
