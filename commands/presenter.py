@@ -219,8 +219,8 @@ def _ran(result: Mapping[str, Any]) -> bool:
 
 
 def _verb(tool: str, action: str) -> str:
-    if action == "plan" and tool != "update_plan":
-        action = ""  # A call whose arguments could not be read has no action of its own.
+    if action == "invalid":
+        action = ""  # A call that could not be read did nothing; its tool says what it was about.
     if action in _VERBS:
         return _VERBS[action]
     return action or tool.removesuffix("_file").removesuffix("_files") or "operation"
