@@ -41,7 +41,7 @@ def parse(text: str) -> object:
     """The JSON value of `text`. Raises ValueError for anything else, NaN and too deep nesting included."""
     if text.count("[") + text.count("{") > MAX_DEPTH and _depths(text)[1] > MAX_DEPTH:
         raise ValueError("nested too deeply")
-    value: object = json.loads(text, parse_constant=_refuse)
+    value: object = _DECODER.decode(text)
     return value
 
 
@@ -70,3 +70,6 @@ def _depths(text: str) -> tuple[int, int]:
 
 def _refuse(name: str) -> None:
     raise ValueError(f"{name} is not JSON")
+
+
+_DECODER = json.JSONDecoder(parse_constant=_refuse)

@@ -93,7 +93,7 @@ class ThinkSplitter:
     def _take(self, into: list[str], hold: bool = True) -> str:
         """Everything but an ending that may be the beginning of a closing tag."""
         keep = 0
-        if hold:
+        if hold and CLOSE[0] in self._held[-len(CLOSE) :]:
             keep = next((n for n in range(len(CLOSE) - 1, 0, -1) if self._held.endswith(CLOSE[:n])), 0)
         part, self._held = self._held[: len(self._held) - keep], self._held[len(self._held) - keep :]
         if part:

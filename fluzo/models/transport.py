@@ -28,6 +28,8 @@ FINISH_GRACE_SECONDS = 2.0
 """Wait for usage and end mark after the model has finished; the reply is complete without them."""
 DRAIN_SECONDS = 0.05
 """Wait for the end of the body after the end mark, so that the connection can be used again."""
+TIMER_SLACK = 0.01
+"""By how much of itself the longest silence within a stream may be overrun; it is never cut short."""
 _PIECE_BYTES = 65536
 
 
@@ -96,6 +98,7 @@ class Exchange:
         self._bound = ""
         self._first_output_at: float | None = None
         self._finish_at: float | None = None
+        self._timer_holds_until = 0.0
         self.sent = False
         self._settled = False
 
@@ -231,6 +234,8 @@ class Exchange:
     def _reschedule(self) -> None:
         """Set the next deadline: first output, then silence, then a short grace, and the whole request always."""
         endpoint, now = self._endpoint, asyncio.get_running_loop().time()
+        if now < self._timer_holds_until and not self._reader.finished:
+            return
         bounds = {
             "request": self._start + endpoint.request_timeout_seconds,
             self._deadline_name: self._deadline,
@@ -239,7 +244,10 @@ class Exchange:
             self._finish_at = self._finish_at or now + FINISH_GRACE_SECONDS
             bounds["finish"] = self._finish_at
         elif self._reader.has_output:
-            bounds["idle_stream"] = now + endpoint.idle_stream_timeout_seconds
+            # A new timer for each of thousands of deltas would cost more than reading them.
+            slack = endpoint.idle_stream_timeout_seconds * TIMER_SLACK
+            self._timer_holds_until = now + slack
+            bounds["idle_stream"] = now + endpoint.idle_stream_timeout_seconds + slack
         else:
             bounds["first_output"] = self._start + endpoint.first_output_timeout_seconds
         if self._first_output_at is None and self._reader.has_output:
