@@ -114,16 +114,19 @@ def _output_closed() -> int:
 def _leave(status: int) -> "NoReturn":
     """End the process without taking the interpreter apart, a sixth of a short run's time.
 
-    The command has closed its host and files, and `main` has flushed stdout. What libraries registered for the end
-    is done.
+    The command has closed its host and files. What libraries registered for the end is done, and what is still
+    buffered is written.
     """
     import atexit
     import os
 
     try:
         atexit._run_exitfuncs()
-        if sys.stderr is not None:
-            sys.stderr.flush()
+        for stream in (sys.stdout, sys.stderr):
+            if stream is not None:
+                stream.flush()
+    except OSError:
+        status = status or OUTPUT_CLOSED
     finally:
         os._exit(status)
 

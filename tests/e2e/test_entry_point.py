@@ -25,6 +25,21 @@ def broken_typer(folder: Path, source: str) -> dict[str, str]:
     return {"PYTHONPATH": str(folder)}
 
 
+@pytest.mark.parametrize(("ending", "status"), [("raise SystemExit(3)", 3), ("raise RuntimeError", 70)])
+def test_what_was_written_comes_out_however_the_command_ends(tmp_path: Path, ending: str, status: int) -> None:
+    env = broken_typer(tmp_path, f"print('half a line', end=''); {ending}")
+
+    done = fluzo("tasks", cwd=tmp_path, PYTHONUNBUFFERED="", **env)
+
+    assert (done.returncode, done.stdout) == (status, "half a line")
+
+
+def test_what_a_library_registered_for_the_end_is_done(tmp_path: Path) -> None:
+    env = broken_typer(tmp_path, "import atexit; atexit.register(print, 'goodbye'); raise SystemExit(0)")
+
+    assert fluzo("tasks", cwd=tmp_path, **env).stdout == "goodbye\n"
+
+
 @pytest.mark.parametrize("flag", ["--version", "-V"])
 def test_the_version_is_one_line_on_stdout(tmp_path: Path, flag: str) -> None:
     done = fluzo(flag, cwd=tmp_path)
