@@ -62,6 +62,37 @@ class GrowingRedactor:
     def __call__(self, text: str) -> str:
         return self._redact(text)
 
+    def begun(self, text: str) -> int:
+        """How many characters at the end of a text may be the beginning of a known value."""
+        longest = max(map(len, self._values), default=1)
+        for size in range(min(longest - 1, len(text)), 0, -1):
+            if any(value.startswith(text[-size:]) for value in self._values if len(value) >= MIN_SECRET_LENGTH):
+                return size
+        return 0
+
+
+class RedactedStream:
+    """Redacts a text that comes in pieces: what may be the beginning of a known value waits for the next piece.
+
+    Shapes of secrets are recognised within a piece only; the whole text, once it is there, is redacted as a whole.
+    """
+
+    def __init__(self, redact: Redactor) -> None:
+        self._redact = redact
+        self._held = ""
+
+    def feed(self, text: str) -> str:
+        """What of the text so far can be shown now."""
+        clean = self._redact(self._held + text)
+        shown = len(clean) - (self._redact.begun(clean) if isinstance(self._redact, GrowingRedactor) else 0)
+        self._held = clean[shown:]
+        return clean[:shown]
+
+    def rest(self) -> str:
+        """What was still waiting, when nothing more comes."""
+        held, self._held = self._held, ""
+        return held
+
 
 def redact_value(value: object, redact: Redactor) -> object:
     """The same JSON-like value with every string in it redacted, keys included."""

@@ -22,6 +22,7 @@ from fluzo.core.events import (
     QuestionAsked,
 )
 from fluzo.core.records import Decision, Grant, Operation, OperationRecord
+from fluzo.core.redact import redact_value
 from fluzo.policy.scope import exact_scope_of, fingerprint, scope_of
 from fluzo.runtime.recorder import Recorder
 
@@ -205,7 +206,8 @@ class Approvals:
             "reason": decision.reason,
             "text": decision.text,
         }
-        question = Pending(record.id, "permission", record.fingerprint, data, unanswered, _future())
+        shown = {key: redact_value(value, self._recorder.redact) for key, value in data.items()}
+        question = Pending(record.id, "permission", record.fingerprint, shown, unanswered, _future())
         async with self._open(question):
             return await self._act_on(await question.future, operation, record)
 

@@ -165,7 +165,8 @@ class Gate:
         parts = self._parts
 
         async def effect() -> ToolResult:
-            parts.publish_live(OperationProgress(record.task_id, record.id, operation.tool, operation.summary))
+            summary = parts.recorder.redact(operation.summary)
+            parts.publish_live(OperationProgress(record.task_id, record.id, operation.tool, summary))
             result = await tool.execute(args, operation, parts.backend)
             return replace(result, text=parts.recorder.redact(result.text))
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from fluzo.core.contracts import Agent, AgentContext, AgentRun, AttemptOutcome, Finish, Observations, ToolCalls
 from fluzo.core.errors import Cancelled, FluzoError, ProviderError, StorageError
 from fluzo.core.events import BudgetExhausted, LoopNoticed, Payload, TurnStarted
-from fluzo.core.records import Attempt, Message, Task, ToolCall, ToolResult
+from fluzo.core.records import Attempt, Message, Task, ToolCall
 from fluzo.runtime.budget import Budget
 from fluzo.runtime.conversation import Conversation
 from fluzo.runtime.gate import Gate
@@ -125,7 +125,7 @@ class LoopHarness:
         try:
             for call in calls:
                 result = await self._parts.gate.use(call)
-                results.append(_result_message(call, result))
+                results.append(Message("tool", self._parts.recorder.redact(result.text), tool_call_id=call.id))
                 if loop := self._parts.log.observe(call, result):
                     loops.append(loop)
             if self._parts.cancelled.is_set():
@@ -169,10 +169,6 @@ class LoopHarness:
         if isinstance(error, ProviderError) and isinstance(partial, str) and partial:
             cut = Message("assistant", partial, incomplete=True)
             await self._parts.conversation.record(self._parts.budget.spent.turns, (cut,))
-
-
-def _result_message(call: ToolCall, result: ToolResult) -> Message:
-    return Message("tool", result.text, tool_call_id=call.id)
 
 
 def _number(value: object) -> float:

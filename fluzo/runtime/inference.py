@@ -14,6 +14,7 @@ from fluzo.context.window import Window
 from fluzo.core.errors import FluzoError
 from fluzo.core.events import LiveUpdate, TextDelta, UsageSettled
 from fluzo.core.records import ModelReply, ModelRequest, Operation, Usage
+from fluzo.core.redact import RedactedStream, Redactor
 from fluzo.runtime.budget import Budget
 from fluzo.runtime.gate import Gate, Known
 
@@ -34,6 +35,7 @@ class InferenceParts:
     task_id: str
     publish_live: Callable[[LiveUpdate], None]
     warn: Callable[[str, str], Awaitable[None]]
+    redact: Redactor
 
 
 class Inference:
@@ -48,7 +50,9 @@ class Inference:
 
         async def effect() -> ModelReply:
             left = parts.budget.remaining_seconds()
-            return await parts.gateway.complete(parts.model_id, request, live.on_delta, left)
+            reply = await parts.gateway.complete(parts.model_id, request, live.on_delta, left)
+            live.end()
+            return reply
 
         async def settle(reply: ModelReply) -> Known:
             received = estimate_tokens(reply.text + reply.reasoning + _arguments(reply))
@@ -85,14 +89,21 @@ class _Live:
         self._parts = parts
         self._shown = shown
         self._offsets = {False: 0, True: 0}
+        self._streams = {False: RedactedStream(parts.redact), True: RedactedStream(parts.redact)}
         self.turn = turn
-
-    @property
-    def characters(self) -> int:
-        return sum(self._offsets.values())
+        self.characters = 0
 
     def on_delta(self, text: str, reasoning: bool) -> None:
-        if self._shown:
+        self.characters += len(text)
+        self._show(self._streams[reasoning].feed(text), reasoning)
+
+    def end(self) -> None:
+        """Nothing more comes: show what was held back."""
+        for reasoning, stream in self._streams.items():
+            self._show(stream.rest(), reasoning)
+
+    def _show(self, text: str, reasoning: bool) -> None:
+        if text and self._shown:
             offset = self._offsets[reasoning]
             self._parts.publish_live(TextDelta(self._parts.task_id, self.turn, offset, text, reasoning))
         self._offsets[reasoning] += len(text)

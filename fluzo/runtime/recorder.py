@@ -76,7 +76,8 @@ def redact_payload(payload: Payload, redact: Redactor) -> Payload:
 def redact_operation(record: OperationRecord, redact: Redactor) -> OperationRecord:
     scope: Any = redact_value(record.scope, redact)
     result: Any = redact_value(record.result, redact)
-    return replace(record, summary=redact(record.summary), scope=scope, result=result)
+    # The name of a tool is the model's own word when there is no such tool.
+    return replace(record, tool=redact(record.tool), summary=redact(record.summary), scope=scope, result=result)
 
 
 def redact_message(message: Message, redact: Redactor) -> Message:
@@ -84,7 +85,7 @@ def redact_message(message: Message, redact: Redactor) -> Message:
         message,
         text=redact(message.text),
         reasoning=redact(message.reasoning),
-        tool_calls=tuple(ToolCall(call.id, call.name, redact(call.arguments)) for call in message.tool_calls),
+        tool_calls=tuple(ToolCall(call.id, redact(call.name), redact(call.arguments)) for call in message.tool_calls),
     )
 
 

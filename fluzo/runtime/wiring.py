@@ -66,6 +66,7 @@ async def wire(given: Wiring) -> tuple[LoopHarness, Gate]:
             task_id=given.task.id,
             publish_live=services.feed.publish_live,
             warn=given.warn,
+            redact=services.redact,
         )
     )
     stored = await services.storage.messages(given.task.session_id)
