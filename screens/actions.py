@@ -69,7 +69,7 @@ def take_back(screen: "Screen", argument: str = "") -> None:
     if waiting and screen.link is not None:
         screen.link.withdraw(waiting[-1].task_id, waiting[-1].id, waiting[-1].text)
     else:
-        screen.say("Nothing is queued")
+        screen.say("Your message is on its way" if screen.state.queued else "Nothing is queued")
 
 
 def newline(screen: "Screen", argument: str = "") -> None:

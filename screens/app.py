@@ -33,7 +33,7 @@ from .layout import Layout, arrange
 from .motion import Motion
 from .render import BlockRenderer
 from .state import Noted, PageRead, QueueReturned, State, Submitted, reduce
-from .terminal import KeyReader, ScreenOutput, register_keys, restored
+from .terminal import FRAME_BEGIN, FRAME_END, KeyReader, ScreenOutput, register_keys, restored
 from .text import Line
 from .theme import color_depth, glyphs_for, ground_color, style_for
 from .transcript import Transcript
@@ -193,6 +193,8 @@ class Screen:
 
     def _after_render(self, _: object) -> None:
         gc.enable()
+        self.app.output.write_raw(FRAME_END)
+        self.app.output.flush()
         self.frames += 1
         if self.frames == 1:
             threading.Thread(target=self._open, name="fluzo-link", daemon=True).start()
@@ -248,14 +250,14 @@ class Screen:
 
     def apply(self, update: Any) -> None:
         """Reduce one update and do what follows from it on the screen."""
+        if isinstance(update, QueueReturned):
+            self.composer.insert(update.text)
         before = self.state
         self.state = reduce(before, update, self.now())
         if self.state is before:
             return
         name = type(update).__name__
-        if isinstance(update, QueueReturned):
-            self.composer.insert(update.text)
-        elif name == "Opened":
+        if name == "Opened":
             self._opened()
         elif name == "PageRead" and isinstance(update, PageRead):
             self._page_asked = 0
@@ -394,6 +396,7 @@ class Screen:
 
     def _before_render(self, _: object) -> None:
         gc.disable()
+        self.app.output.write_raw(FRAME_BEGIN)
         size = self.app.output.get_size()
         columns, rows = size.columns, size.rows
         self.card_rows = []

@@ -139,13 +139,7 @@ class Body:
         side = VSplit(
             [
                 Window(char=screen.glyphs.bar, width=1, style="class:border.idle"),
-                HSplit(
-                    [
-                        Window(height=3, always_hide_cursor=True),
-                        Window(height=1),
-                        Window(text_control(self._sidebar), always_hide_cursor=True),
-                    ]
-                ),
+                Window(text_control(self._sidebar), always_hide_cursor=True),
             ],
             width=lambda: exact(screen.layout.sidebar.width),
         )
@@ -206,7 +200,8 @@ class Body:
         screen = self._screen
         area = screen.layout.sidebar
         rows = chrome.sidebar(screen.state, area.width - 3, area.height - 4, screen.now(), screen.glyphs)
-        return joined([[("", " "), *row] for row in rows])
+        # The mark is painted over the first rows; the renderer keeps them blank.
+        return joined([[], [], [], [], *([("", " "), *row] for row in rows)])
 
     def _welcome_text(self) -> Line:
         screen = self._screen

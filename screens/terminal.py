@@ -18,6 +18,9 @@ from prompt_toolkit.key_binding.key_processor import KeyPress
 from prompt_toolkit.keys import Keys
 from prompt_toolkit.output.vt100 import Vt100_Output
 
+FRAME_BEGIN, FRAME_END = "\x1b[?2026h", "\x1b[?2026l"
+"""Synchronized output: a terminal that knows it shows a frame whole."""
+
 NEWLINE_KEY = Keys.F24
 _SHIFT_ENTER = ("\x1b[27;2;13~", "\x1b[13;2u")  # xterm's modifyOtherKeys and the kitty protocol.
 FOCUS_IN, FOCUS_OUT = Keys.F23, Keys.F22

@@ -218,7 +218,9 @@ class Transcript(UIControl):
         glyphs = self.renderer.glyphs
         rows: list[Line] = [[]]
         for item in state.queued[-MAX_QUEUED_ROWS:]:
-            text = justify(drawable(" ".join(item.text.split())), "queued", width - EDGE, glyphs.more)
+            text = justify(
+                drawable(" ".join(item.text.split())), "queued" if item.id else "sending", width - EDGE, glyphs.more
+            )
             rows.append([("class:text.faint", f"{glyphs.user} {text}")])
         return rows
 

@@ -1,0 +1,158 @@
+"""The full screen at a real terminal: the program on a pty, and the emulator's picture of what it draws."""
+
+import re
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+import pexpect
+import pyte
+
+KEYS = {
+    "enter": "\r",
+    "tab": "\t",
+    "esc": "\x1b",
+    "up": "\x1b[A",
+    "down": "\x1b[B",
+    "left": "\x1b[D",
+    "pgup": "\x1b[5~",
+    "pgdn": "\x1b[6~",
+    "ctrl-end": "\x1b[1;5F",
+    "ctrl-home": "\x1b[1;5H",
+    "ctrl-c": "\x03",
+    "ctrl-d": "\x04",
+    "ctrl-o": "\x0f",
+    "ctrl-p": "\x10",
+    "ctrl-z": "\x1a",
+    "alt-n": "\x1bn",
+    "alt-up": "\x1b\x1b[A",
+    "backspace": "\x7f",
+    "f1": "\x1bOP",
+    "f3": "\x1bOR",
+    "f8": "\x1b[19~",
+}
+SIZES = ((80, 24), (120, 40), (160, 50))
+DEADLINE_SECONDS = 20
+"""No test waits for this; it only keeps a hang from lasting for ever."""
+
+
+class ScriptedUser:
+    """Types, presses, resizes, looks. What is looked at is the emulator's screen, never the bytes."""
+
+    def __init__(self, child: "pexpect.spawn[bytes]", columns: int, rows: int) -> None:
+        self._child = child
+        self._picture = pyte.Screen(columns, rows)
+        self._stream = pyte.ByteStream(self._picture)
+        self.raw = b""
+
+    @property
+    def rows(self) -> list[str]:
+        return [line.rstrip() for line in self._picture.display]
+
+    @property
+    def screen(self) -> str:
+        return "\n".join(self.rows)
+
+    def row(self, text: str) -> str:
+        """The first row that holds the text."""
+        return next(row for row in self.rows if text in row)
+
+    def style(self, text: str) -> pyte.screens.Char:
+        """The cell where the text begins."""
+        for number, row in enumerate(self._picture.display):
+            if (column := row.find(text)) >= 0:
+                return self._picture.buffer[number][column]
+        raise AssertionError(f"{text!r} is not on the screen:\n{self.screen}")
+
+    def sees(self, text: str) -> None:
+        self._until(lambda: text in self.screen, f"never saw {text!r}")
+
+    def sees_no(self, text: str) -> None:
+        """Wait until the text is gone."""
+        self._until(lambda: text not in self.screen, f"still saw {text!r}")
+
+    def sees_match(self, pattern: str) -> None:
+        self._until(lambda: re.search(pattern, self.screen) is not None, f"never saw {pattern!r}")
+
+    def _until(self, there: Callable[[], bool], complaint: str) -> None:
+        while not there():
+            if not self._read(DEADLINE_SECONDS):
+                raise AssertionError(f"{complaint}; the screen was:\n{self.screen}")
+
+    def _read(self, seconds: float) -> bool:
+        try:
+            data = self._child.read_nonblocking(65536, timeout=seconds)
+        except (pexpect.TIMEOUT, pexpect.EOF):
+            return False
+        self.raw += data
+        self._stream.feed(data)
+        return True
+
+    def types(self, text: str) -> None:
+        self._child.send(text.encode())
+
+    def presses(self, *keys: str) -> None:
+        for key in keys:
+            self._child.send(KEYS[key].encode())
+
+    def pastes(self, text: str) -> None:
+        self._child.send(b"\x1b[200~" + text.encode() + b"\x1b[201~")
+
+    def chooses(self, number: int) -> None:
+        """Give the card the keyboard and choose like a person who reads: the card listens after a pause only."""
+        self.presses("tab")
+        self.sees("you answer here")
+        confirm = f"Enter confirms {number}."
+        while confirm not in self.screen:
+            self._quiet(0.4)
+            self.types(str(number))
+            self._quiet(0.2)
+
+    def _quiet(self, seconds: float) -> None:
+        """Press nothing for as long as the card's guard wants; what is drawn meanwhile is taken in."""
+        end = time.monotonic() + seconds
+        while (left := end - time.monotonic()) > 0:
+            self._read(left)
+
+    def resizes(self, columns: int, rows: int) -> None:
+        self._picture.resize(rows, columns)
+        self._child.setwinsize(rows, columns)
+
+    def signals(self, number: int) -> None:
+        self._child.kill(number)
+
+    def leaves(self) -> int:
+        """Wait for the end of the process and return its exit status, negative for a signal."""
+        while self._read(DEADLINE_SECONDS):
+            pass
+        self._child.wait()
+        self._child.close()
+        status = self._child.exitstatus
+        return status if status is not None else -(self._child.signalstatus or 0)
+
+
+@contextmanager
+def user_at(
+    *argv: str,
+    cwd: Path,
+    env: Mapping[str, str],
+    columns: int = 80,
+    rows: int = 24,
+    program: tuple[str, ...] = (sys.executable, "-m", "fluzo"),
+) -> Iterator[ScriptedUser]:
+    """Start `fluzo ARGV`, or another program, on a terminal of this size."""
+    terminal = {"TERM": "xterm-256color", "COLORTERM": "truecolor", "LANG": "C.UTF-8"}
+    child = pexpect.spawn(
+        program[0],
+        [*program[1:], *argv],
+        cwd=str(cwd),
+        env={**terminal, **env},
+        dimensions=(rows, columns),
+        timeout=DEADLINE_SECONDS,
+    )
+    try:
+        yield ScriptedUser(child, columns, rows)
+    finally:
+        child.close(force=True)
