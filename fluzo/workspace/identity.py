@@ -206,12 +206,11 @@ def _own_store(root: Root, store: Path) -> list[int]:
     try:
         with contextlib.suppress(FileExistsError):
             store.mkdir(mode=0o700)
-        if not stat.S_ISDIR(store.lstat().st_mode):
-            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(store))
-        return [_own(root, store / STORE_LOCK)]
+        # Nobody works with a store that is a file, a link or not writable; who opens it next says what is wrong.
+        return [_own(root, store / STORE_LOCK)] if stat.S_ISDIR(store.lstat().st_mode) else []
     except OSError as exc:
         if exc.errno in (errno.EROFS, errno.EACCES, errno.ENOSPC, errno.EDQUOT):
-            return []  # Nobody writes in a store like that; who opens it next says what is wrong with it.
+            return []
         raise
 
 
