@@ -15,6 +15,7 @@ from pathlib import Path
 
 import headless
 import journal
+import models
 import startup
 from measure import Row, Setting, percentile
 
@@ -25,6 +26,8 @@ ROWS: dict[str, Callable[[Setting], Row]] = {
     "headless": headless.run,
     "exit": headless.last_answer_to_exit,
     "journal": journal.intent_and_outcome,
+    "turn": models.turn,
+    "search": models.search,
 }
 COLUMNS = "{:<24} {:>4} {:>9} {:>9} {:>9} {:>9}   {:<26} {:>9} {:>7} {:>7}  {}"
 
