@@ -41,7 +41,7 @@ types: setup
 	cd build/types && "$(CURDIR)/$(BIN)/mypy" --config-file "$(CURDIR)/pyproject.toml" \
 		--cache-dir "$(CURDIR)/build/mypy" -p fluzo
 	cd bench && MYPYPATH="$(CURDIR)/build/types" "$(CURDIR)/$(BIN)/mypy" --config-file "$(CURDIR)/pyproject.toml" \
-		--cache-dir "$(CURDIR)/build/mypy" run.py journal_pairs.py
+		--cache-dir "$(CURDIR)/build/mypy" run.py journal_pairs.py model_turns.py search_runs.py stream_server.py
 
 bench: setup
 	$(BIN)/python bench/run.py
