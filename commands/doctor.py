@@ -1,6 +1,7 @@
 """`fluzo doctor`: what this machine and this workspace have and lack, and how to repair it.
 
-Local and read-only: no server is contacted unless `--probe` asks for it, and nothing is created or changed.
+Local and read-only: no server is contacted unless `--probe` asks for it, and nothing is created or changed, except
+that `--repair` gives a damaged store another name.
 """
 
 import os
@@ -16,7 +17,7 @@ from typing import Annotated, Literal
 import typer
 
 from fluzo import setup_services as setup
-from fluzo.core.errors import ConfigError, FluzoError
+from fluzo.core.errors import Cancelled, ConfigError, FluzoError, UsageError
 from fluzo.core.paths import STORE_NAME
 from fluzo.core.port import HistoryUsage
 from fluzo.core.redact import make_redactor, printable
@@ -36,6 +37,7 @@ _EPILOG = """\b
 Examples:
   fluzo doctor
   fluzo doctor --probe
+  fluzo doctor --repair
   fluzo doctor --slots
 """
 
@@ -64,11 +66,17 @@ def doctor(
     slots: Annotated[
         bool, typer.Option("--slots", help="Also show how many requests may run and wait, by pool and model.")
     ] = False,
+    repair: Annotated[
+        bool, typer.Option("--repair", help="Give a damaged store another name, so that a new one can begin.")
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="With --repair: do it without asking.")] = False,
     output: PlainOutputOption = "text",
 ) -> int:
     """Check this machine and workspace, and say what to repair."""
     form = check_form(output)
-    checks = list(examine(global_options(ctx), probe=probe, slots=slots))
+    options = global_options(ctx)
+    repaired = list(_repair(setup.workspace_root(options.workspace), yes=yes)) if repair else []
+    checks = repaired + list(examine(options, probe=probe, slots=slots))
     ok = all(check.status != "fail" for check in checks)
     if form == "json":
         emit_json({"schema_version": 1, "type": "doctor", "ok": ok, "checks": [asdict(check) for check in checks]})
@@ -99,7 +107,11 @@ def examine(options: GlobalOptions, *, probe: bool, slots: bool = False) -> Iter
     except FluzoError as exc:
         yield _failed("workspace", exc)
         return
-    yield from _guarded("workspace", lambda: _workspace(root))
+    damage = setup.store_damage(root)
+    if damage is not None and damage.code in _HINTS:
+        yield Check("store", "fail", damage.message, _HINTS[damage.code] or damage.hint, damage.code)
+    else:
+        yield from _guarded("workspace", lambda: _workspace(root))
     yield from _exclude(root)
     settings = None
     try:
@@ -175,6 +187,45 @@ def _workspace(root: Path) -> Iterator[Check]:
             yield Check("store", "ok", ", ".join(f"{count} {one}{'' if count == 1 else 's'}" for one, count in kept))
         else:
             yield Check("store", "ok", "nothing is stored yet")
+
+
+_HINTS = {
+    "store_damaged": "Put a backup of yours in its place, or keep it under another name and begin a new one with:\n"
+    "fluzo doctor --repair",
+    "schema_too_new": "",
+}
+"""What a store that cannot be read is answered with; empty for what the error itself advises."""
+
+
+def _repair(root: Path, *, yes: bool) -> Iterator[Check]:
+    """Set a damaged store aside after the user's word. Raises UsageError, Cancelled, StorageError, WorkspaceError."""
+    damage = setup.store_damage(root)
+    if damage is None:
+        yield Check("repair", "ok", "the store needs no repair")
+        return
+    if damage.code != "store_damaged":
+        raise damage
+    if not yes:
+        _confirm(damage)
+    aside = setup.set_store_aside(root)
+    yield Check(
+        "repair",
+        "ok",
+        f"the damaged store is now {printable(str(aside), keep_newlines=False)}\n"
+        "nothing was deleted; artifacts are where they were, and the next run begins a new store",
+    )
+
+
+def _confirm(damage: FluzoError) -> None:
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        raise UsageError(
+            f"{damage.message}\nGiving it another name needs your confirmation.",
+            code="confirmation_required",
+            hint="Repeat the command with --yes. Nothing is deleted; past tasks are then no longer listed.",
+        )
+    typer.echo(printable(damage.message), err=True)
+    if not typer.confirm("Give it another name and begin a new one? Nothing is deleted.", default=False, err=True):
+        raise Cancelled("Nothing was changed.")
 
 
 def _exclude(root: Path) -> Iterator[Check]:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 from urllib.parse import urlsplit
 
-from fluzo.core.errors import ConfigError, ProviderError, WorkspaceError
+from fluzo.core.errors import ConfigError, ProviderError, StorageError, WorkspaceError
 from fluzo.core.paths import SETTINGS_NAME, STORE_NAME
 from fluzo.core.settings import Settings, consent_fingerprints
 from fluzo.storage import consent, settings_file
@@ -141,6 +141,34 @@ def record_consent(settings: Settings, root: Path) -> list[str]:
 def revoke_consent(root: Path) -> list[str]:
     """Forget every consent of the workspace; return the names that there were. Raises StorageError."""
     return consent.revoke(identity.workspace_identity(root))
+
+
+# --- the store --------------------------------------------------------------------------------------------------
+
+
+def store_damage(root: Path) -> StorageError | None:
+    """Why the store of this workspace cannot be used, after reading all of it; None for a sound one and for none."""
+    from fluzo.storage import repair
+
+    return repair.examine(root / STORE_NAME)
+
+
+def set_store_aside(root: Path) -> Path:
+    """Give a damaged store another name, so that the next run begins a new one; return that name. Deletes nothing.
+
+    Raises WorkspaceError while a process works in the workspace, and StorageError, also for a store that is not
+    damaged.
+    """
+    from fluzo.storage import repair
+
+    ownership = identity.acquire(identity.resolve_root(root), {}, store=root / STORE_NAME)
+    try:
+        damage = repair.examine(root / STORE_NAME)
+        if damage is None or damage.code != "store_damaged":
+            raise damage or StorageError("The store is not damaged; it was left as it is.")
+        return repair.set_aside(root / STORE_NAME)
+    finally:
+        ownership.release()
 
 
 # --- the server -------------------------------------------------------------------------------------------------
