@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.complete
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: setup demo test lint types bench docs lock clean live live-setup mutate
+.PHONY: setup demo test lint types bench soak docs lock clean live live-setup mutate
 .DEFAULT_GOAL := setup
 
 setup: $(STAMP)
@@ -41,7 +41,7 @@ types: setup
 	cd build/types && "$(CURDIR)/$(BIN)/mypy" --config-file "$(CURDIR)/pyproject.toml" \
 		--cache-dir "$(CURDIR)/build/mypy" -p fluzo
 	cd bench && MYPYPATH="$(CURDIR)/build/types" "$(CURDIR)/$(BIN)/mypy" --config-file "$(CURDIR)/pyproject.toml" \
-		--cache-dir "$(CURDIR)/build/mypy" run.py journal_pairs.py model_turns.py search_runs.py stream_server.py
+		--cache-dir "$(CURDIR)/build/mypy" run.py soak.py journal_pairs.py model_turns.py search_runs.py stream_server.py
 
 bench: setup
 	$(BIN)/python bench/run.py
@@ -62,6 +62,9 @@ live:
 	@test -x $(LIVE)/bin/python || { echo "not_run: there is no server to ask; run: make live-setup"; exit 1; }
 	$(LIVE)/bin/python tests/live/serve_llama.py --context 2048 -- \
 		$(BIN)/pytest tests/live --live-base-url {url} --live-model {model}
+
+soak: setup
+	$(BIN)/python bench/soak.py
 
 docs: setup
 	@mkdir -p build docs
