@@ -116,10 +116,12 @@ class Composer:
         self.buffer.document = Document(text, len(text))
 
     def take(self) -> str:
-        """The whole text for sending; the composer is empty afterwards and history has it."""
+        """The whole text for sending; history has it, and a draft that was put aside for history comes back."""
         text = self.text
+        kept = self._kept if self._at is not None else ""
+        self._kept = ""
         self.remember(text)
-        self.set("")
+        self.set(kept)
         return text
 
     def clear(self) -> None:

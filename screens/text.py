@@ -140,7 +140,10 @@ def shorten(text: str, width: int, more: str = "…") -> str:
     if cells(text) <= width:
         return text
     room = max(width - len(more), 0)
-    return text[: _fit(text, 0, room) if room else 0].rstrip() + more[: max(width, 0)]
+    end = _fit(text, 0, room)
+    if cells(text[:end]) > room:
+        end = 0
+    return text[:end].rstrip() + more[: max(width, 0)]
 
 
 def shorten_path(path: str, width: int, more: str = "…") -> str:
