@@ -6,8 +6,8 @@ results (case C01).
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from fluzo.context.assemble import BYTES_PER_TOKEN, estimate_request, estimate_tokens
 from fluzo.core.records import Message
@@ -23,8 +23,7 @@ TAIL_SHARE = 0.3
 MAX_SEGMENTS = 64
 
 
-@dataclass(frozen=True, slots=True)
-class Cut:
+class Cut(NamedTuple):
     """`middle` is to be summarized, `tail` kept as it is; both hold whole exchanges."""
 
     middle: tuple[Message, ...]

@@ -5,7 +5,7 @@ believed (case P78). Estimates are calibrated against what the server reports an
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from fluzo.context.assemble import estimate_request
 from fluzo.core.records import Message, ToolSpec, Usage
@@ -17,8 +17,7 @@ _WEIGHT = 0.5
 """Of the newest report in the running calibration."""
 
 
-@dataclass(frozen=True, slots=True)
-class WindowRules:
+class WindowRules(NamedTuple):
     """Settings of one model: tokens of the window, of the reply, and kept free (PRD 16.1, 43.1)."""
 
     context_window: int
