@@ -17,7 +17,15 @@ HOST = ("fluzo.host", "fluzo.setup_services", "fluzo.core")
 MAY_IMPORT = {
     "fluzo": (),
     "fluzo.__main__": ("fluzo.core", "fluzo.commands.cli"),
-    "fluzo.host": ("fluzo.host", "fluzo.control", "fluzo.control_client", "fluzo.ownership", *RUNTIME),
+    "fluzo.host": (
+        "fluzo.host",
+        "fluzo.composition",
+        "fluzo.control",
+        "fluzo.control_client",
+        "fluzo.ownership",
+        *RUNTIME,
+    ),
+    "fluzo.composition": RUNTIME,  # The host's part that chooses implementations.
     "fluzo.ownership": ("fluzo.core", "fluzo.workspace", "fluzo.control_client"),  # The host's part about owning.
     "fluzo.setup_services": RUNTIME,  # The host's part before there is a workspace to open: init and its questions.
     "fluzo.control": ("fluzo.core",),
