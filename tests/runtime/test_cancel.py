@@ -12,7 +12,7 @@ from fluzo.host import HostOptions, open_host
 from fluzo.simulator.server import Simulator
 
 EDIT = call("edit_file", {"path": "sheep.py", "old_text": "COUNT = 1", "new_text": "COUNT = 2"}, "e1")
-STUBBORN = "trap '' TERM; echo ready > pipe; sleep 600"
+STUBBORN = "trap '' TERM; echo ready > pipe; sleep 60"
 QUICK = "[tools.shell]\ntermination_grace_seconds = 0.2\n"
 
 

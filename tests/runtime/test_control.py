@@ -636,7 +636,7 @@ def test_an_owner_is_named_with_its_task_for_as_long_as_it_runs(tmp_path: Path) 
 
 
 def test_a_reader_reaches_the_owner_and_sees_what_only_it_knows(tmp_path: Path) -> None:
-    script = "echo ready > pipe; sleep 600"
+    script = "echo ready > pipe; sleep 60"
     with Simulator(scripted(call("run", {"shell": True, "script": script}, "c1"))) as simulator:
         workspace(tmp_path, simulator.base_url)
         os.mkfifo(tmp_path / "pipe")

@@ -7,7 +7,7 @@ from support.project import Project, call, make_project, say, scripted
 from fluzo.simulator.server import Simulator
 
 # The command tells that it runs, then waits for good; whoever runs it a second time leaves a second line.
-SCRIPT = "echo run >> ran; echo ready > pipe; sleep 600"
+SCRIPT = "echo run >> ran; echo ready > pipe; sleep 60"
 RUN = call("run", {"shell": True, "script": SCRIPT}, "c1")
 
 

@@ -223,7 +223,7 @@ def test_permission_for_a_command_holds_in_its_own_environment_alone(tmp_path: P
 @pytest.mark.parametrize("more", (BEFORE, *CHANGED))
 def test_permission_to_retry_what_was_asked_before_a_change_does_not_hold_after_it(tmp_path: Path, more: str) -> None:
     store(SECRET, "deploy", "other")
-    script = "echo run >> ran; test -p pipe && echo ready > pipe && sleep 600; true"
+    script = "echo run >> ran; test -p pipe && echo ready > pipe && sleep 60; true"
     again = call("run", {"shell": True, "script": script}, "r2")
     with Simulator(scripted(call("run", {"shell": True, "script": script}, "r1"), again, say("ok"))) as simulator:
         project = make_project(tmp_path / "p", simulator.base_url, more=BEFORE)

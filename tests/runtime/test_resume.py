@@ -17,7 +17,7 @@ from fluzo.simulator.server import Simulator
 EDIT = call("edit_file", {"path": "sheep.py", "old_text": "COUNT = 1", "new_text": "COUNT = 2"}, "e1")
 TOUCH = call("run", {"argv": ["touch", "made"]}, "c1")
 AGAIN = call("run", {"argv": ["touch", "made"]}, "c2")
-SCRIPT = "echo run >> ran; echo ready > pipe; sleep 600"
+SCRIPT = "echo run >> ran; echo ready > pipe; sleep 60"
 RUN = call("run", {"shell": True, "script": SCRIPT}, "c1")
 RERUN = call("run", {"shell": True, "script": SCRIPT}, "c2")
 

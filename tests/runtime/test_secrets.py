@@ -144,7 +144,7 @@ def test_a_credential_that_the_user_stored_is_in_nothing_that_is_kept_or_told(tm
 
 def test_a_crash_while_a_secret_is_in_hand_leaves_it_in_no_file(tmp_path: Path, surrounded: Path) -> None:
     auth = 'auth = "env"\napi_key_env = "MY_KEY"\n'
-    script = f"echo {KEY}; echo ready > pipe; sleep 600"
+    script = f"echo {KEY}; echo ready > pipe; sleep 60"
     steps = call("run", {"shell": True, "script": f"echo {KEY}"}, "c1"), call("run", {"shell": True, "script": script})
     with Simulator(scripted(*steps)) as simulator:
         project = make_project(tmp_path, simulator.base_url)
