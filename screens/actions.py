@@ -315,6 +315,15 @@ def permissions(screen: "Screen", argument: str = "") -> None:
     screen.open_view(Pager(screen, "Permission history", "\n".join(rows) or "Nothing was asked in this session."))
 
 
+def show_notices(screen: "Screen", argument: str = "") -> None:
+    from .pager import Pager
+
+    rows = [f"{item.level:<6} {item.title}  {item.text}" for item in reversed(screen.board.notices.kept)]
+    if screen.board.notices.dropped:
+        rows.append(f"{screen.board.notices.dropped} more were dropped; their tasks still say what happened")
+    screen.open_view(Pager(screen, "Notices", "\n".join(rows) or "There are no notices."))
+
+
 def show_queue(screen: "Screen", argument: str = "") -> None:
     from .pager import Pager
 
@@ -360,6 +369,8 @@ HANDLERS: dict[str, Handler] = {
     "find": browsing.find,
     "copy.reply": browsing.copy_reply,
     "sidebar": _flip_sidebar,
+    "notices": show_notices,
+    "notice.dismiss": lambda screen, argument: screen.board.dismiss(),
     "permissions": permissions,
     "yolo.on": yolo_on,
     "yolo.off": yolo_off,

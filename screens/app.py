@@ -10,7 +10,6 @@ import logging
 import os
 import signal
 import sys
-import threading
 import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -25,9 +24,11 @@ from prompt_toolkit.styles import DynamicStyle
 
 from . import approval
 from .approval import Card
+from .board import NoticeBoard
 from .body import Body
 from .completion import ComposerCompleter, FileIndex
 from .composer import Composer, rows_needed
+from .intake import Intake, new_request_id, utc_now, warm
 from .keys import Registry
 from .layout import Layout, arrange
 from .motion import Motion
@@ -42,9 +43,6 @@ from .views import VIEWS, View
 if TYPE_CHECKING:
     from .link import Link, Opener
 
-FRAME_SECONDS = 0.033
-"""Deltas are joined for this long before the state is touched."""
-DRAIN_SECONDS = 0.005
 HANGUP = 128 + signal.SIGHUP
 """Exit status when the terminal went away, as after a signal."""
 
@@ -59,6 +57,9 @@ class Options(NamedTuple):
     reduced_motion: bool = False
     yolo: bool = False
     session: str = ""
+    notice_seconds: float = 5.0
+    max_notices: int = 3
+    desktop_notices: bool = False
     environ: Mapping[str, str] = {}
 
 
@@ -96,6 +97,7 @@ class Screen:
         self.card_rows: list[Line] = []
         self.request_at = 0
         self.views: list[View] = []
+        self.board: NoticeBoard = NoticeBoard(self)
         self.flash = ""
         self.sidebar_hidden = False
         self.mouse = False
@@ -106,10 +108,8 @@ class Screen:
         self.quit_at = 0.0
         self.acted_at = -10.0
         self.frames = 0
-        self._opener = opener
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._drained_at = -1.0
-        self._drain_due: asyncio.TimerHandle | None = None
+        self.intake = Intake(self, opener)
         self._tick_due: asyncio.TimerHandle | None = None
         self._page_asked = 0
         self.body = Body(self)
@@ -158,6 +158,7 @@ class Screen:
 
     async def _run(self) -> int:
         self._loop = loop = asyncio.get_running_loop()
+        self.intake.attach(loop)
         failed: list[BaseException] = []
 
         def on_error(_: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
@@ -197,7 +198,7 @@ class Screen:
         self.app.output.flush()
         self.frames += 1
         if self.frames == 1:
-            threading.Thread(target=self._open, name="fluzo-link", daemon=True).start()
+            self.intake.begin()
         self.motion.drawn()
 
     def open_runtime(self) -> None:
@@ -206,45 +207,6 @@ class Screen:
             self.state = self.state._replace(phase="opening", failure=None)
             self.link.open()
             self.changed()
-
-    def _open(self) -> None:
-        from .link import Link
-
-        opener = self._opener()
-        self._on_loop(self._linked, Link(opener, self._wake))
-
-    def _linked(self, link: "Link") -> None:
-        self.link = link
-        link.open()
-
-    def _on_loop(self, call: Callable[..., object], *arguments: object) -> None:
-        loop = self._loop
-        if loop is not None and not loop.is_closed():
-            try:
-                loop.call_soon_threadsafe(call, *arguments)
-            except RuntimeError:
-                return  # The loop closed between the two: nobody is there to be told.
-
-    def _wake(self) -> None:
-        self._on_loop(self._schedule_drain)
-
-    def _schedule_drain(self) -> None:
-        if self._drain_due is None and self._loop is not None:
-            delay = max(self._drained_at + FRAME_SECONDS - self.now(), 0)
-            self._drain_due = self._loop.call_later(delay, self._drain)
-
-    def _drain(self) -> None:
-        self._drain_due = None
-        link = self.link
-        if link is None:
-            return
-        self._drained_at = begun = self.now()
-        while (update := link.take()) is not None:
-            self.apply(update)
-            if self.now() - begun > DRAIN_SECONDS:
-                break
-        if link.waiting:
-            self._schedule_drain()
 
     # --- the state
 
@@ -266,6 +228,7 @@ class Screen:
         if before.requests is not self.state.requests:
             self._requests_changed()
         self._give_back(before)
+        self.board.announce(before, self.state)
         self.motion.state_changed(before, self.state)
         self._tick()
         self.changed()
@@ -277,8 +240,8 @@ class Screen:
         if link is None:
             return
         self.files.refresh(self.state.root)
-        link.read_history(lambda texts: self._on_loop(self.composer.load_history, texts))
-        threading.Thread(target=_warm, name="fluzo-warm", daemon=True).start()
+        link.read_history(lambda texts: self.intake.on_loop(self.composer.load_history, texts))
+        warm()
         if self.options.session and not self.state.session_id:
             link.read_page(self.options.session)
         pending = self.state.waiting_submit
@@ -295,8 +258,6 @@ class Screen:
 
     def submit(self, text: str) -> None:
         """Start a task with the text, as soon as the runtime is there."""
-        from .link import new_request_id, utc_now
-
         update = Submitted(new_request_id(), text, utc_now())
         self.transcript.to_end()
         self.apply(update)
@@ -408,6 +369,7 @@ class Screen:
             self.card_rows = self.body.card_lines(bare.rule.width, room)
             needed = len(self.card_rows)
         self.layout = arrange(columns, rows, needed, composer, sidebar_hidden=self.sidebar_hidden)
+        self.body.place()
         self._page_older()
 
     def _page_older(self) -> None:
@@ -428,11 +390,6 @@ class Screen:
         if self.app.is_running:
             self.changed()
             self._tick()
-
-
-def _warm() -> None:
-    """Load what the first answer will need, while the person types."""
-    from . import clipboard, markdown, pager  # noqa: F401 - loading them is the purpose.
 
 
 def run_screen(options: Options, opener: "Callable[[], Opener]") -> int:

@@ -21,11 +21,13 @@ from prompt_toolkit.layout.menus import CompletionsMenu
 from prompt_toolkit.layout.processors import AfterInput, ConditionalProcessor
 
 from . import chrome
-from .card import card_lines
+from .card import card_lines, fits
 from .composer import PLACEHOLDER, Drawn
 from .controls import joined, row, rows_content, text_control
 from .layout import MIN_COLUMNS, MIN_ROWS, Rect
 from .logo import compact, mark_rect
+from .notice import WIDTH as NOTICE_WIDTH
+from .notice import fitting, notice_rows
 from .rows import clock
 from .text import Line
 from .theme import ROOT_STYLE
@@ -154,6 +156,15 @@ class Body:
             ],
             style=ROOT_STYLE,
         )
+        notices = Window(
+            text_control(lambda: joined(self._notices())),
+            height=lambda: exact(len(self._notices())),
+            width=NOTICE_WIDTH,
+            always_hide_cursor=True,
+        )
+        self.notice_float = Float(
+            ConditionalContainer(notices, Condition(lambda: bool(self._notices()))), top=2, left=0
+        )
         below = Window(text_control(self._below), height=1, width=30, always_hide_cursor=True)
         return FloatContainer(
             body,
@@ -164,6 +175,7 @@ class Body:
                     left=2,
                     bottom=3,
                 ),
+                self.notice_float,
                 Float(
                     DynamicContainer(lambda: self._float()),
                     top=2,
@@ -219,6 +231,14 @@ class Body:
     def _below(self) -> Line:
         return [("class:bg.select class:text.on_select", self._below_text())]
 
+    def _notices(self) -> list[Line]:
+        screen = self._screen
+        area = screen.layout.transcript
+        shown = fitting(area.height, screen.options.max_notices)
+        return (
+            notice_rows(screen.board.notices, shown, NOTICE_WIDTH, screen.glyphs) if not screen.views and shown else []
+        )
+
     def _too_small(self) -> Line:
         screen = self._screen
         columns, rows = screen.layout.columns, screen.layout.rows
@@ -253,6 +273,10 @@ class Body:
             screen.glyphs,
         )
 
+    def place(self) -> None:
+        """Before a frame: what stands relative to the layout is moved to its place."""
+        self.notice_float.left = max(self._screen.layout.rule.width - NOTICE_WIDTH - 2, 0)
+
     # --- focus
 
     @property
@@ -272,7 +296,7 @@ class Body:
         from .approval import take_focus
 
         screen = self._screen
-        if screen.request is not None and screen.layout.card.height:
+        if screen.request is not None and screen.layout.card.height and fits(screen.card_rows):
             screen.transcript.focused = False
             screen.card = take_focus(screen.card, screen.now())
             screen.app.layout.focus(self.card)

@@ -15,6 +15,7 @@ UNSANDBOXED = "! UNSANDBOXED: runs as you; can write any file, use network"
 _DANGER = "class:danger.fg class:danger.bg"
 _FILE_WORDS = {"edit": "edit a file", "write": "write a file", "delete": "delete a file", "move": "move a file"}
 MAX_DIFF_ROWS = 8
+TOO_LITTLE_ROWS = 4
 MAX_COMMAND_ROWS = 4
 
 
@@ -69,7 +70,22 @@ def card_lines(
     body = [*first, *fixed, *shown_diff, *blank, *tail, *blank, hint]
     which = f" {place[0]} of {place[1]}" if request.kind == "permission" else ""
     name = f"Permission{which}: {title_of(request)}" if request.kind == "permission" else "Question"
+    if len(body) + 2 > height:
+        body = _too_little_room(len(body) + 2 - height)
     return _framed(body, name, "you answer here" if card.focused else "", width, glyphs, focused=card.focused)
+
+
+def _too_little_room(missing: int) -> list[Line]:
+    """What stands in place of a request that cannot be shown whole: it can be denied, not approved."""
+    return [
+        [("class:warn.fg", f"There is too little room to show all of it: {missing} more rows are needed.")],
+        [("class:text.muted", "Enlarge the window to answer. Alt+N denies. The request waits.")],
+    ]
+
+
+def fits(rows: Sequence[Line]) -> bool:
+    """Whether a card shows its request whole, so that it may be answered."""
+    return len(rows) > TOO_LITTLE_ROWS
 
 
 def _framed(body: Sequence[Line], name: str, right: str, width: int, glyphs: Glyphs, *, focused: bool) -> list[Line]:
@@ -114,9 +130,14 @@ def _permission(
         fixed += _labelled("note", "! touches changes of your own, made before this task", width, "class:warn.fg")
     if process:
         fixed += _labelled("reach", UNSANDBOXED, width, _DANGER)
-    fixed += _labelled("asked by", f'task "{shorten(" ".join(task[0].split()), 40)}", turn {task[1]}', width)
+    fixed += _labelled("asked by", _asked_by(task, width), width)
     preview = str(data.get("preview") or "")
     return first, fixed, diff_rows(preview, width) if preview else []
+
+
+def _asked_by(task: tuple[str, int], width: int) -> str:
+    turn = f'", turn {task[1]}'
+    return f'task "{shorten(" ".join(task[0].split()), max(width - LABEL - len(turn) - 8, 8))}{turn}'
 
 
 def _scope_words(data: Mapping[str, Any], scope: Mapping[str, Any]) -> str:

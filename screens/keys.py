@@ -38,6 +38,8 @@ ACTIONS = (
     Action("find", "Find in the conversation", ("F3",), "/find", argument="text"),
     Action("copy.reply", "Copy the last reply", (), "/copy"),
     Action("sidebar", "Show or hide the sidebar", ("F8",), "/sidebar"),
+    Action("notices", "Notices", ("F9",), "/notices"),
+    Action("notice.dismiss", "Dismiss the newest notice", ("Alt+X",), "/dismiss"),
     Action("permissions", "Permission history", (), "/permissions"),
     Action("yolo.on", "Ask nothing in this session (asks you first)", (), "/yolo"),
     Action("yolo.off", "Ask again", (), "/ask"),

@@ -10,7 +10,6 @@ STANDARD_COLUMNS, STANDARD_ROWS = 112, 28
 WIDE_COLUMNS, WIDE_ROWS = 150, 45
 SIDEBAR, WIDE_SIDEBAR = 33, 41
 MAX_COMPOSER_ROWS = 8
-MIN_TRANSCRIPT_ROWS = 3
 
 SizeClass = Literal["too small", "compact", "standard", "wide"]
 
@@ -62,7 +61,7 @@ def arrange(columns: int, rows: int, card_height: int, composer_rows: int, *, si
     width = columns - side
     composer = max(1, min(composer_rows, MAX_COMPOSER_ROWS, rows // 3))
     free = rows - top - 2 - composer
-    card = max(0, min(card_height, free - MIN_TRANSCRIPT_ROWS if card_height else 0))
+    card = max(0, min(card_height, free))
     transcript = max(0, free - card)
     y = top + transcript
     return Layout(

@@ -5,11 +5,9 @@ that arrives is an update for `reduce`; nothing is shown as done before the runt
 """
 
 import queue
-import secrets
 import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
-from datetime import UTC, datetime
 from typing import Any, Literal, NamedTuple
 
 from fluzo.core.port import (
@@ -293,14 +291,6 @@ class Link:
 
     def set_yolo(self, session_id: str, *, enabled: bool) -> None:
         self._send(SetYolo(session_id, enabled))
-
-
-def new_request_id() -> str:
-    return secrets.token_hex(16)
-
-
-def utc_now() -> str:
-    return datetime.now(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")
 
 
 def _told(error: BaseException) -> tuple[str, str, str]:

@@ -47,7 +47,7 @@ def _task_state(state: State, event: Any, now: float) -> State:
     task_id, new = event.scope.task_id, event.payload.new
     view = state.tasks.get(task_id) or TaskView(task_id)
     since = view.since or now
-    state = with_task(state, task_id, state=new, reason=event.payload.reason, since=since)
+    state = with_task(state, task_id, state=new, reason=visible_text(event.payload.reason), since=since)
     if new in ENDED:
         state = replace(close_streams(state, now), requests=(), operations={})
         left = tuple(item for item in state.queued if item.task_id != task_id)

@@ -1,0 +1,54 @@
+"""What becomes a notice, and what may leave the screen: the end of a task, a wait for the person, a failure.
+
+Invariant: a desktop notification is sent only when the person wants them, the terminal reports focus, and it says that
+nobody looks; it holds the state and the name of the program, never a prompt, a command, a path or code.
+"""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from prompt_toolkit.output import Output
+
+from .notice import Level
+from .rows import clock
+from .state import State
+
+_WORDS = {"completed": "done", "failed": "failed", "blocked": "blocked", "waiting": "waiting for you"}
+_LEVELS: Mapping[str, Level] = {"completed": "done", "failed": "error", "blocked": "warn", "waiting": "warn"}
+_TERMINALS = {"WezTerm": 777, "ghostty": 777, "iTerm.app": 9, "kitty": 99}
+
+
+class Announcement(NamedTuple):
+    id: str
+    level: Level
+    title: str
+    text: str
+    desktop: str
+    """What a desktop notification would say; nothing of the task's content."""
+
+
+def announcement(before: State, after: State, now: float) -> Announcement | None:
+    """What the person should hear of between two states; the state stays where it is shown in any case."""
+    task, old = after.task, before.task
+    if task is None or after.word == before.word or after.word not in _WORDS:
+        return None
+    same = old is not None and old.id == task.id
+    if not same and after.word != "waiting":
+        return None
+    word = _WORDS[after.word]
+    title = " ".join(task.text.split())[:60] or "Task"
+    detail = task.reason.replace("_", " ") if after.word in ("failed", "blocked") else clock(now - task.since)
+    name = f"{task.id}:{after.word}:{task.turns}"
+    return Announcement(name, _LEVELS[after.word], f"{title}: {word}", detail, f"Fluzo: {word}")
+
+
+def notify_desktop(text: str, output: Output, environ: Mapping[str, str]) -> bool:
+    """Send one desktop notification by the terminal, where it is one that is known to; whether it was sent."""
+    program = environ.get("TERM_PROGRAM", "") or ("kitty" if "KITTY_WINDOW_ID" in environ else "")
+    kind = _TERMINALS.get(program)
+    if kind is None or environ.get("TMUX"):
+        return False
+    body = {9: f"9;{text}", 99: f"99;;{text}", 777: f"777;notify;Fluzo;{text}"}[kind]
+    output.write_raw(f"\x1b]{body}\x1b\\")
+    output.flush()
+    return True

@@ -1,0 +1,535 @@
+import asyncio
+import re
+
+import pytest
+from prompt_toolkit.output import ColorDepth
+from support.screen_inside import ScriptedScreen, ask, begin_task, feed, inside, request
+from support.scripted_port import event
+
+from fluzo.core import events
+from fluzo.core.events import TextDelta
+from fluzo.core.port import CancelTask, QueueIntervention, SessionDetail
+from fluzo.screens.actions import HANDLERS
+from fluzo.screens.bindings import bindings
+from fluzo.screens.blocks import Block
+from fluzo.screens.state import PageRead, ResultRead
+from fluzo.screens.views import VIEWS
+
+ALLOWED_ESCAPES = re.compile("\x1b(?:\\[[0-9;?>]*[A-Za-z]|\\[[0-9;]* q|[78]|\\(B|\\[>4;1m|\\[>4m)")
+HOSTILE = "A\x1b]52;c;ZXZpbA==\x07B\x1b[2J\x1b[?1049lC\x9b31mD\x1bP1$q\x1b\\E\x00\x07\x08\u202eF"
+
+
+def finish(shown: ScriptedScreen, state: str = "completed", **result: object) -> None:
+    shown.screen.apply(event(90, events.TaskStateChanged("running", state)))
+    detail = {"task": {"result": {"status": state, "changes": [], "verification": {}, "budget": {}, **result}}}
+    shown.screen.apply(ResultRead("t_1", detail))
+
+
+def test_every_action_has_a_handler_or_a_view() -> None:
+    async def look(shown: ScriptedScreen) -> None:
+        bindings(shown.screen)
+        own = {"request.previous", "request.next"}  # Keys of the card itself.
+        known = set(HANDLERS) | set(VIEWS) | own
+        assert set(shown.screen.registry.actions) <= known
+
+    inside(look)
+
+
+@pytest.mark.parametrize(
+    "where", ["text", "thought", "tool", "user", "note", "title", "notice", "card", "pager", "queue"]
+)
+def test_no_control_byte_of_others_reaches_the_terminal(where: str) -> None:
+    async def attack(shown: ScriptedScreen) -> None:
+        begin_task(shown, HOSTILE if where in ("user", "title", "notice") else "go")
+        screen = shown.screen
+        if where in ("text", "thought"):
+            feed(shown, [TextDelta("t_1", 1, 0, HOSTILE, where == "thought")])
+        elif where in ("tool", "pager"):
+            feed(
+                shown,
+                [
+                    event(3, events.OperationRequested("run", "execute", HOSTILE, "f", 1, "c1"), "o_1"),
+                    event(4, events.OperationEnded(False, HOSTILE, HOSTILE, {"exit_status": 1}), "o_1"),
+                ],
+            )
+        elif where == "note":
+            feed(shown, [event(3, events.WarningRaised(HOSTILE, HOSTILE))])
+        elif where == "title":
+            feed(shown, [event(3, events.SessionCreated(HOSTILE))])
+        elif where == "notice":
+            screen.transcript.follow = False
+            feed(shown, [event(3, events.TaskStateChanged("running", "failed", HOSTILE))])
+        elif where == "card":
+            scope = {**request()["scope"], "argv": ["sh", HOSTILE], "cwd": HOSTILE}
+            ask(shown, request(scope=scope, text=HOSTILE, preview=f"+{HOSTILE}"))
+        elif where == "queue":
+            feed(shown, [event(3, events.InterventionQueued("i_1", HOSTILE))])
+        shown.draw()
+        if where == "pager":
+            screen.body.focus_transcript()
+            screen.run_action("transcript.pager")
+            shown.draw()
+        left = ALLOWED_ESCAPES.sub("", shown.written)
+        assert not re.search("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202e]", left), left[:400]
+        assert "ZXZpbA" not in left or where in ("card", "tool", "pager", "notice", "note", "title")
+        assert "]52;" not in left.replace("<U+001B>]52;", "")
+
+    inside(attack, columns=120, rows=40)
+
+
+def test_an_idle_screen_writes_nothing() -> None:
+    async def idle(shown: ScriptedScreen) -> None:
+        shown.draw()
+        quiet = 0
+        while quiet < 3:  # Until what the opening and this draw have set going is over.
+            await asyncio.sleep(0.02)
+            quiet = 0 if shown.terminal.taken() else quiet + 1
+        frames = shown.screen.frames
+        for _ in range(50):
+            await asyncio.sleep(0)
+        assert shown.terminal.taken() == ""
+        assert shown.screen.frames == frames
+        assert not shown.screen.motion.moving
+
+    inside(idle, columns=120, rows=40)
+
+
+@pytest.mark.parametrize(("fps", "reduced"), [(0, False), (60, True)])
+def test_without_motion_a_running_mark_stands_still(fps: int, reduced: bool) -> None:
+    from fluzo.screens.app import Options
+
+    async def still(shown: ScriptedScreen) -> None:
+        begin_task(shown)
+        shown.draw()
+        assert not shown.screen.motion.moving
+        assert shown.screen.state.word == "running"
+
+    environ = {"TERM": "xterm-256color", "COLORTERM": "truecolor"}
+    options = Options("~/w", animation_fps=fps, reduced_motion=reduced, environ=environ)
+    inside(still, columns=120, rows=40, options=options)
+
+
+def test_a_moving_mark_paints_its_cells_and_leaves_the_cursor() -> None:
+    async def run(shown: ScriptedScreen) -> None:
+        begin_task(shown)
+        before = shown.draw()
+        cursor = (shown._picture.cursor.x, shown._picture.cursor.y)
+        shown.clock.time += 0.4
+        shown.screen.motion._paint()
+        painted = shown.terminal.taken()
+        assert painted.startswith("\x1b7")
+        assert painted.endswith("\x1b8")
+        shown._stream.feed(painted)
+        assert [row.rstrip() for row in shown._picture.display] == before
+        assert (shown._picture.cursor.x, shown._picture.cursor.y) == cursor
+        shown.screen.motion._paint()
+        assert shown.terminal.taken() == "", "a frame equal to the last one is not written"
+
+    inside(run, columns=120, rows=40)
+
+
+def long_session(count: int) -> PageRead:
+    blocks = tuple(
+        Block(0, "user" if number % 5 == 0 else "text", "t_0", f"Message {number}. " + "word " * 40)
+        for number in range(count)
+    )
+    return PageRead("s_9", "Long", blocks, 9000, True, True)
+
+
+def test_opening_ten_thousand_messages_renders_one_screen() -> None:
+    async def look(shown: ScriptedScreen) -> None:
+        shown.screen.apply(long_session(10_000))
+        renderer = shown.screen.renderer
+        renderer.rendered = 0
+        rows = shown.draw()
+        assert "Message 9999." in "\n".join(rows)
+        assert renderer.rendered <= 20
+        renderer.rendered = 0
+        shown.keys("\x1b[5~")
+        shown.draw()
+        assert renderer.rendered <= 20
+        renderer.rendered = 0
+        shown.keys("x")
+        shown.draw()
+        assert renderer.rendered == 0, "a typed key renders nothing of the conversation"
+
+    inside(look)
+
+
+def test_reaching_the_oldest_message_fetches_the_page_before_it_and_stays_in_place() -> None:
+    older = {
+        "session": {"id": "s_9", "title": "Long"},
+        "tasks": [],
+        "messages": [
+            {
+                "id": "m",
+                "task_id": "t",
+                "turn": 1,
+                "position": 8999,
+                "at": "",
+                "role": "user",
+                "text": "Older one",
+                "reasoning": "",
+                "tool_calls": [],
+                "tool_call_id": "",
+                "incomplete": False,
+            }
+        ],
+    }
+
+    async def look(shown: ScriptedScreen) -> None:
+        shown.screen.apply(long_session(40))
+        shown.draw()
+        shown.keys("\x1b[1;5H")
+        before = shown.draw()
+        assert "Message 0." in before[1] + before[2]
+        while not any(isinstance(query, SessionDetail) for query in shown.port.queries):
+            shown.draw()
+        assert SessionDetail("s_9", 200, 9000) in shown.port.queries
+        for _ in range(20):
+            await asyncio.sleep(0.01)  # The page comes by the loop's own timer.
+        assert shown.screen.state.blocks.first == -1
+        after = shown.draw()
+        assert [row for row in after if "Message 0." in row]
+
+    inside(look, answers={SessionDetail: older})
+
+
+def test_a_streaming_text_renders_its_tail_only() -> None:
+    async def stream(shown: ScriptedScreen) -> None:
+        begin_task(shown)
+        offset = 0
+        for number in range(60):
+            text = f"Paragraph {number} with some words.\n\n"
+            feed(shown, [TextDelta("t_1", 1, offset, text)])
+            offset += len(text)
+            shown.draw()
+        (streaming,) = shown.screen.renderer._streams.values()
+        assert streaming.characters >= offset - 2 * len(text)
+        rows = shown.draw()
+        assert "Paragraph 59 with some words." in "\n".join(rows)
+
+    inside(stream)
+
+
+def test_a_lost_delta_is_repaired_from_the_recorded_message() -> None:
+    from fluzo.screens.state import MessagesRead
+
+    async def stream(shown: ScriptedScreen) -> None:
+        begin_task(shown)
+        feed(shown, [TextDelta("t_1", 1, 0, "The beg"), TextDelta("t_1", 1, 30, "end.")])
+        recorded = {
+            "role": "assistant",
+            "turn": 1,
+            "task_id": "t_1",
+            "text": "The beginning and the end.",
+            "reasoning": "",
+        }
+        feed(shown, [MessagesRead((recorded,))])
+        assert "The beginning and the end." in "\n".join(shown.draw())
+
+    inside(stream)
+
+
+def test_thinking_is_shown_apart_and_collapsed() -> None:
+    async def stream(shown: ScriptedScreen) -> None:
+        begin_task(shown)
+        feed(shown, [TextDelta("t_1", 1, 0, "Let me see.\nmore\nlast thought", True)])
+        rows = "\n".join(shown.draw())
+        assert "thinking" in rows
+        assert "last thought" in rows
+        shown.clock.time += 6
+        feed(shown, [TextDelta("t_1", 1, 0, "The answer.")])
+        rows = "\n".join(shown.draw())
+        assert "thought for 6.0 s" in rows
+        assert "last thought" not in rows
+        assert "The answer." in rows
+
+    inside(stream)
+
+
+def test_a_tool_row_opens_in_place_and_its_header_stays() -> None:
+    async def look(shown: ScriptedScreen) -> None:
+        begin_task(shown)
+        for number in range(12):
+            feed(
+                shown,
+                [
+                    event(
+                        3,
+                        events.OperationRequested("read_file", "read", f"file{number}.py", "f", 1, f"c{number}"),
+                        f"o_{number}",
+                    ),
+                    event(4, events.OperationEnded(True, "", f"file{number}.py", {"lines": 3}), f"o_{number}"),
+                ],
+            )
+        from fluzo.screens.state import MessagesRead
+
+        output = "\n".join(f"line {n}" for n in range(6))
+        message = {"role": "tool", "tool_call_id": "c11", "text": output, "turn": 1, "task_id": "t_1"}
+        feed(shown, [MessagesRead((message,))])
+        before = shown.draw()
+        at = next(n for n, row in enumerate(before) if "file11.py" in row)
+        shown.keys("\x0f")
+        after = shown.draw()
+        assert "file11.py" in after[at]
+        assert "line 2" in "\n".join(after)
+        shown.keys("\x0f")
+        assert shown.draw()[at] == before[at]
+
+    inside(look)
+
+
+@pytest.mark.parametrize("width", [60, 80, 111, 160])
+def test_no_row_is_wider_than_the_screen(width: int) -> None:
+    text = (
+        "# Title 測試\n\n| a | b |\n|---|---|\n| "
+        + "漢字" * 60
+        + " | x |\n\n```python\n"
+        + "x = 1 " * 60
+        + "\n```\n\n> quote "
+        + "é" * 200
+    )
+
+    async def look(shown: ScriptedScreen) -> None:
+        begin_task(shown)
+        feed(shown, [TextDelta("t_1", 1, 0, text)])
+        shown.draw()
+        for visible in shown.screen.transcript.shown:
+            from fluzo.screens.text import cells
+
+            assert sum(cells(part) for _, part in visible.line) <= width - 4 + 2, visible.line
+
+    inside(look, columns=width, rows=50)
+
+
+# --- the composer ---------------------------------------------------------------------------------------------
+
+
+def test_the_mixed_line_is_edited_by_characters_as_people_see_them() -> None:
+    family = "\U0001f469\u200d\U0001f469\u200d\U0001f467\u200d\U0001f466"
+
+    async def edit(shown: ScriptedScreen) -> None:
+        buffer = shown.screen.composer.buffer
+        shown.keys("測試abc\uff0cé" + family + "漢字")
+        rows = shown.draw()
+        assert "測 試 abc\uff0c é" in rows[-2] or "測試abc" in rows[-2].replace(" ", "")
+        shown.keys("\x1b[D\x1b[D\x1b[D")
+        assert buffer.document.text_after_cursor == family + "漢字"
+        shown.draw()
+        assert shown._picture.cursor.x == 2 + 4 + 3 + 2 + 1
+        shown.keys("\x1b[C\x7f")
+        assert buffer.text == "測試abc\uff0cé漢字"
+
+    inside(edit)
+
+
+def test_newlines_are_typed_by_every_documented_key_and_none_sends() -> None:
+    async def edit(shown: ScriptedScreen) -> None:
+        shown.keys("a")
+        for key in ("\x1b\r", "\n", "\x1b[27;2;13~", "\x1b[13;2u"):
+            shown.keys(key)
+        shown.keys("b\\")
+        shown.keys("\r")
+        assert shown.screen.composer.text == "a\n\n\n\nb\n"
+        shown.keys("c\\\\")
+        shown.keys("\r")
+        assert shown.screen.composer.text == ""
+        assert shown.screen.state.waiting_submit is not None
+        assert shown.screen.state.waiting_submit.text.endswith("c\\")
+
+    inside(edit)
+
+
+def test_an_unknown_command_is_not_sent_and_stays() -> None:
+    async def edit(shown: ScriptedScreen) -> None:
+        shown.keys("/nonsense now")
+        shown.keys("\r")
+        assert shown.screen.composer.text == "/nonsense now"
+        assert shown.port.commands == []
+        assert "There is no command /nonsense" in "\n".join(shown.draw())
+
+    inside(edit)
+
+
+def test_history_keeps_the_draft_at_its_end() -> None:
+    async def edit(shown: ScriptedScreen) -> None:
+        shown.screen.composer.load_history(["first", "second"])
+        shown.keys("draft")
+        shown.keys("\x1b[A")
+        assert shown.screen.composer.text == "second"
+        shown.keys("\x1b[A")
+        assert shown.screen.composer.text == "first"
+        shown.keys("\x1b[B")
+        shown.keys("\x1b[B")
+        assert shown.screen.composer.text == "draft"
+
+    inside(edit)
+
+
+def test_a_chip_opens_in_place_and_a_private_character_is_no_chip() -> None:
+    pasted = "\n".join(f"line {n}" for n in range(30))
+
+    async def edit(shown: ScriptedScreen) -> None:
+        shown.keys(f"\x1b[200~{pasted}\x1b[201~")
+        assert "[paste 1: 30 lines" in "\n".join(shown.draw())
+        shown.keys("\x1b[200~\ue000\x1b[201~")
+        assert shown.screen.composer.text == pasted + "\ufffd"
+        shown.keys("\x1b[D\x0f")
+        assert shown.screen.composer.buffer.text == pasted + "\ufffd"
+
+    inside(edit)
+
+
+def test_control_c_is_a_ladder() -> None:
+    async def press(shown: ScriptedScreen) -> None:
+        begin_task(shown)
+        shown.keys("draft\x03")
+        assert [item for item in shown.port.commands if isinstance(item, CancelTask)] == [CancelTask("t_1")]
+        assert shown.screen.composer.text == "draft"
+        finish(shown, "cancelled")
+        shown.clock.time += 5
+        shown.keys("\x03")
+        assert shown.screen.composer.text == ""
+        shown.keys("\x03")
+        assert shown.screen.app.is_running, "a press right after clearing does not count towards quitting"
+        shown.clock.time += 2
+        shown.keys("\x03")
+        assert "again to quit" in shown.screen.flash
+        assert not shown.screen.app.is_done
+
+    inside(press)
+
+
+def test_escape_never_cancels_a_running_task() -> None:
+    async def press(shown: ScriptedScreen) -> None:
+        begin_task(shown)
+        for _ in range(5):
+            shown.keys("\x1b")
+        assert not [item for item in shown.port.commands if isinstance(item, CancelTask)]
+
+    inside(press)
+
+
+def test_enter_while_a_task_runs_queues_for_it() -> None:
+    async def press(shown: ScriptedScreen) -> None:
+        begin_task(shown)
+        shown.keys("one more thing")
+        shown.keys("\r")
+        assert QueueIntervention("t_1", "one more thing") in shown.port.commands
+        rows = "\n".join(shown.draw())
+        assert "1 queued" in rows
+
+    inside(press)
+
+
+def test_yolo_takes_a_typed_word_and_is_seen_everywhere() -> None:
+    async def press(shown: ScriptedScreen) -> None:
+        shown.keys("/yolo")
+        shown.keys("\r")
+        assert not shown.screen.state.yolo
+        assert "UNSANDBOXED" in "\n".join(shown.draw())
+        shown.keys("/yolo yolo")
+        shown.keys("\r")
+        rows = shown.draw()
+        assert "YOLO: nothing asks" in "\n".join(rows)
+        assert rows[-1].startswith(" YOLO ")
+        shown.keys("/ask")
+        shown.keys("\r")
+        assert not shown.screen.state.yolo
+
+    inside(press)
+
+
+def test_the_palette_finds_by_letters_and_runs_the_lit_row() -> None:
+    async def press(shown: ScriptedScreen) -> None:
+        shown.keys("kept")
+        shown.keys("\x10")
+        shown.keys("sideb")
+        rows = "\n".join(shown.draw())
+        assert "Show or hide the sidebar" in rows
+        shown.keys("\r")
+        assert shown.screen.sidebar_hidden
+        assert shown.screen.composer.text == "kept"
+        shown.keys("\x10")
+        shown.keys("zzzz")
+        shown.keys("\r")
+        assert shown.screen.views
+        shown.keys("\x1b")
+        assert not shown.screen.views
+
+    inside(press)
+
+
+def test_a_new_request_inherits_neither_focus_nor_choice() -> None:
+    async def press(shown: ScriptedScreen) -> None:
+        begin_task(shown)
+        ask(shown, request(1))
+        shown.lay_out()
+        shown.keys("\t")
+        shown.clock.time += 1
+        shown.keys("2")
+        assert shown.screen.card.choice == 2
+        ask(shown, request(2))
+        assert (shown.screen.card.choice, shown.screen.card.focused) == (0, False)
+        assert shown.screen.body.focus == "composer"
+        shown.clock.time += 1
+        shown.keys("\r")
+        assert not shown.approvals()
+
+    inside(press)
+
+
+@pytest.mark.parametrize(("columns", "rows"), [(60, 16), (80, 24), (120, 40), (160, 50)])
+def test_the_reach_the_scope_and_the_choices_are_never_cut(columns: int, rows: int) -> None:
+    scope = {**request()["scope"], "argv": ["run"] + [f"argument-{n}" for n in range(200)]}
+
+    async def look(shown: ScriptedScreen) -> None:
+        begin_task(shown, "a task with a long title " * 5)
+        ask(shown, request(scope=scope, preview="\n".join(f"+line {n}" for n in range(50))))
+        picture = "\n".join(shown.draw())
+        for wanted in (
+            "UNSANDBOXED",
+            "these 201 arguments exactly",
+            "1  Deny",
+            "2  Allow once",
+            "3  Allow for this",
+            "v whole text",
+        ):
+            assert wanted in picture, picture
+
+    inside(look, columns=columns, rows=rows)
+
+
+def test_without_colour_and_unicode_everything_is_said_in_words() -> None:
+    from fluzo.screens.app import Options
+
+    environ = {"TERM": "linux", "NO_COLOR": "1"}
+
+    async def look(shown: ScriptedScreen) -> None:
+        begin_task(shown)
+        ask(shown, request())
+        picture = "\n".join(shown.draw())
+        assert picture.isascii(), picture
+        assert "waiting" in picture
+        assert not re.search("\x1b\\[[0-9;]*(?:3[0-7]|4[0-7]|38|48|9[0-7])m", shown.written)
+
+    inside(look, options=Options("~/w", environ=environ), depth=ColorDepth.DEPTH_1_BIT)
+
+
+def test_a_request_that_cannot_be_shown_whole_cannot_be_approved() -> None:
+    async def press(shown: ScriptedScreen) -> None:
+        begin_task(shown)
+        ask(shown, request(scope={**request()["scope"], "cwd": "a/" * 300}))
+        picture = "\n".join(shown.draw())
+        assert "too little room" in picture
+        shown.keys("\t")
+        assert shown.screen.body.focus != "card"
+        for key in "2\r":
+            shown.clock.time += 1
+            shown.keys(key)
+        assert not shown.approvals()
+        shown.keys("\x1bn")
+        assert [item for item in shown.port.commands if getattr(item, "answer", "") == "deny"]
+
+    inside(press, columns=60, rows=16)
