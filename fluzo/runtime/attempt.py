@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from fluzo.context import assemble
 from fluzo.core.contracts import AttemptOutcome
-from fluzo.core.errors import FluzoError, StorageError
+from fluzo.core.errors import Cancelled, FluzoError, StorageError
 from fluzo.core.events import (
     AttemptEnded,
     AttemptStarted,
@@ -43,6 +43,8 @@ if TYPE_CHECKING:
     from fluzo.runtime.workspace import TaskWorkspace
 
 _log = logging.getLogger(__name__)
+
+_NOT_BEGUN = (TaskState.PENDING, TaskState.READY)
 
 NO_ANSWER = "no_answer"
 
@@ -107,7 +109,10 @@ class AttemptRun:
             return
         self._cancelled.set()
         try:
-            await self._become(TaskState.STOPPING, "cancelled", CancelRequested(by))
+            if self.task.state in _NOT_BEGUN:
+                await self._recorder.commit(events=(CancelRequested(by),))
+            else:
+                await self._become(TaskState.STOPPING, "cancelled", CancelRequested(by))
         finally:
             # A cancel that cannot be recorded still stops the task: nobody may wait for an answer any more.
             self.approvals.cancel()
@@ -157,6 +162,8 @@ class AttemptRun:
             workspace = self._workspace = await services.open_workspace(self._cancelled)
             harness, gate = await self._prepare(workspace)
             outcome = await harness.run_attempt(self._attempt)
+        except Cancelled as error:
+            outcome = AttemptOutcome("cancelled", error.code, error.message, {})
         except StorageError as error:
             outcome = AttemptOutcome("blocked", error.code, error.message, {"hint": error.hint})
         except FluzoError as error:
@@ -207,17 +214,23 @@ class AttemptRun:
         )
 
     async def _start(self, workspace: "TaskWorkspace", model: str, ledger: tuple[dict[str, object], ...]) -> None:
-        """Commit the attempt, its baseline and the running state in one transaction."""
+        """Commit the attempt, its baseline and the running state in one transaction. Raises Cancelled."""
+        if self._cancelled.is_set():
+            raise Cancelled("The task was cancelled before it began.")
+        before = self.task.state
         ready = replace(self.task, state=TaskState.READY, updated_at=self._services.now())
         running = replace(ready, state=TaskState.RUNNING)
         waived = (VerificationWaived("user"),) if self.task.verification_waived else ()
         changed = tuple(sorted(workspace.baseline.user_changed))
+        # Known here before it is on disk: writes keep the order in which they are given to the store, so whoever
+        # cancels meanwhile goes on from this state and not from the one before it.
+        self.task = running
         await self._recorder.commit(
             self._attempt,
             ready,
             running,
             events=(
-                TaskStateChanged(self.task.state, TaskState.READY),
+                TaskStateChanged(before, TaskState.READY),
                 AttemptStarted(self._attempt.number, model, self._attempt.previous_id, self._session.yolo),
                 BaselineCaptured(workspace.baseline.head, workspace.baseline.branch, changed),
                 ContextAssembled(ledger),
@@ -225,7 +238,6 @@ class AttemptRun:
                 TaskStateChanged(TaskState.READY, TaskState.RUNNING),
             ),
         )
-        self.task = running
         self._budget.start()
 
     async def _end(
@@ -267,7 +279,7 @@ class AttemptRun:
         target = TaskState(outcome.state)
         steps: list[Task] = []
         current = self.task
-        if target is TaskState.CANCELLED and current.state is not TaskState.STOPPING:
+        if target is TaskState.CANCELLED and current.state not in (TaskState.STOPPING, *_NOT_BEGUN):
             current = replace(current, state=TaskState.STOPPING)
             steps.append(current)
         message = final["message"]
@@ -301,8 +313,8 @@ class AttemptRun:
             updated_at=self._services.now(),
             consumption=self._budget.spent,
         )
-        await self._recorder.commit(changed, events=(*events, TaskStateChanged(self.task.state, state, reason)))
-        self.task = changed
+        before, self.task = self.task.state, changed  # Before the write, as in `_start`.
+        await self._recorder.commit(changed, events=(*events, TaskStateChanged(before, state, reason)))
 
     def _checkpoint(self) -> Task:
         """The task with what it has used up by now, to be committed with the next turn."""

@@ -62,6 +62,7 @@ class Tasks:
         self._keeper = Keeper(services.storage, services.feed.publish, services.redact, services.now)
         self._run: AttemptRun | None = None
         self._running: asyncio.Task[None] | None = None
+        self._beginning = asyncio.Lock()
         self.failure: StorageError | None = None
         """Why the last attempt's end could not be committed; None when it was."""
 
@@ -79,6 +80,10 @@ class Tasks:
             RevokeGrant: self.revoke,
             SetYolo: self.set_yolo,
         }
+        if isinstance(command, StartTask | ResumeTask):
+            # One after the other: between the look at what runs and the beginning there are writes to wait for.
+            async with self._beginning:
+                return await handlers[type(command)](command)
         return await handlers[type(command)](command)
 
     async def start(self, command: StartTask) -> Ack:
@@ -155,14 +160,14 @@ class Tasks:
 
     async def force_stop(self, command: ForceStopTask) -> Ack:
         """End what the task owns at once. The front end has had it confirmed (PRD 17.2)."""
-        run = self._active(command.task_id)
+        run = await self._running_or_begun(command.task_id)
         if run is None:
             return await self._keeper.cancel(command.task_id, command.by)
         await run.force_stop(command.by)
         return Ack(True, command.task_id)
 
     async def cancel(self, command: CancelTask) -> Ack:
-        run = self._active(command.task_id)
+        run = await self._running_or_begun(command.task_id)
         if run is None:
             return await self._keeper.cancel(command.task_id, command.by)
         await run.cancel(command.by)
@@ -252,6 +257,13 @@ class Tasks:
 
     def _done(self) -> bool:
         return self._running is None or self._running.done()
+
+    async def _running_or_begun(self, task_id: str) -> AttemptRun | None:
+        """The run of a task, also when it is only just going on again."""
+        if run := self._active(task_id):
+            return run
+        async with self._beginning:
+            return self._active(task_id)
 
     def _active(self, task_id: str) -> AttemptRun | None:
         return self._run if self._run and self._run.task.id == task_id and not self._done() else None

@@ -6,8 +6,9 @@ from typing import Any
 from support.hosted import start, workspace
 from support.project import call, say, scripted
 
+from fluzo.core.errors import WorkspaceError
 from fluzo.core.events import Event
-from fluzo.core.port import CancelTask
+from fluzo.core.port import CancelTask, StartTask
 from fluzo.host import HostOptions, open_host
 from fluzo.simulator.server import Simulator
 
@@ -135,3 +136,33 @@ def test_a_new_task_in_a_session_brings_no_old_grant_and_no_yolo(tmp_path: Path)
     assert detail["task"]["reason"] == "permission_required"
     assert detail["task"]["consumption"]["turns"] == 1, "a budget of its own"
     assert detail["task"]["session_id"] == first.ack.session_id
+
+
+def test_a_cancel_that_comes_at_any_moment_ends_the_task_as_cancelled(tmp_path: Path) -> None:
+    steps = [call("read_file", {"path": "README.md", "limit": number + 1}, f"c{number}") for number in range(40)]
+    with Simulator(scripted(*steps)) as simulator:
+        workspace(tmp_path / "0", simulator.base_url)
+        with open_host(HostOptions(tmp_path / "0")) as host:
+            running = start(host)
+            assert running.tell(CancelTask(running.ack.task_id)).accepted
+            assert running.finish()["task"]["state"] == "cancelled"
+        for turns in range(1, 5):
+            with Simulator(scripted(*steps)) as again:
+                workspace(tmp_path / str(turns), again.base_url)
+                with open_host(HostOptions(tmp_path / str(turns))) as host:
+                    running = start(host)
+                    for _ in range(turns):
+                        running.until_event("TurnStarted")
+                    assert running.tell(CancelTask(running.ack.task_id)).accepted
+                    assert running.finish()["task"]["state"] == "cancelled"
+
+
+def test_two_tasks_that_are_started_at_once_are_one_and_a_refusal(tmp_path: Path) -> None:
+    with Simulator(scripted(held())) as simulator:
+        workspace(tmp_path, simulator.base_url)
+        with open_host(HostOptions(tmp_path)) as host:
+            both = [host.port.dispatch(StartTask(f"r{number}", "work")) for number in range(2)]
+            outcomes = [future.exception(60) for future in both]
+            refused = [error for error in outcomes if error is not None]
+            assert len(refused) == 1 and isinstance(refused[0], WorkspaceError)
+            assert refused[0].code == "workspace_owned"
