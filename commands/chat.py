@@ -24,6 +24,8 @@ def chat(
     start = (workspace or Path.cwd()).absolute()
     root = find_root(start)
     table = tui_table(config or root / FILE_NAME)
+    stored = table.get("notifications")
+    notices: Mapping[str, Any] = stored if isinstance(stored, dict) else {}
     options = Options(
         folder=_shown(root),
         root=str(root),
@@ -31,6 +33,9 @@ def chat(
         animation_fps=_fps(fps if fps is not None else sets.get("tui.animation_fps", table.get("animation_fps", 60))),
         reduced_motion=bool(os.environ.get("FLUZO_REDUCED_MOTION")) or _flag(sets, table, "reduced_motion"),
         yolo=yolo,
+        notice_seconds=_bounded(notices.get("duration_seconds"), 5, 1, 30),
+        max_notices=_bounded(notices.get("max_visible"), 3, 1, 5),
+        desktop_notices=notices.get("desktop_enabled") is True,
         environ=dict(os.environ),
     )
 
@@ -73,6 +78,11 @@ def tui_table(path: Path) -> Mapping[str, Any]:
 def _fps(value: object) -> int:
     text = str(value)
     return min(int(text), 60) if text.isdecimal() else 60
+
+
+def _bounded(value: object, default: int, low: int, high: int) -> int:
+    """A number in its range, else the default: the runtime tells about a wrong one."""
+    return value if isinstance(value, int) and low <= value <= high else default
 
 
 def _flag(sets: Mapping[str, str], table: Mapping[str, Any], key: str) -> bool:

@@ -38,6 +38,8 @@ COMMANDS = {
 ALIASES = {"task": "tasks", "session": "sessions"}
 """Names that work and are not shown."""
 
+MAX_FPS = 60
+
 EPILOG = """\b
 Examples:
   fluzo init
@@ -85,6 +87,10 @@ def root(
         list[str] | None,
         typer.Option("--set", metavar="KEY=VALUE", help="Use this setting for this invocation. May be repeated."),
     ] = None,
+    animation_fps: Annotated[
+        str | None,
+        typer.Option("--animation-fps", metavar="N", help="Frames per second of the logo, 0 to 60; 0 is still."),
+    ] = None,
     version: Annotated[
         bool, typer.Option("--version", "-V", callback=_print_version, is_eager=True, help="Show the version and exit.")
     ] = False,
@@ -95,6 +101,7 @@ def root(
         config=None if config is None else Path(config),
         yolo=yolo,
         sets=_parse_sets(sets or ()),
+        animation_fps=_parse_fps(animation_fps),
     )
     return _front_door(ctx) if ctx.invoked_subcommand is None else None
 
@@ -109,6 +116,15 @@ def _parse_sets(items: Sequence[str]) -> dict[str, str]:
             raise UsageError("--set needs a key and a value.", hint=hint)
         sets[key.strip()] = value
     return sets
+
+
+def _parse_fps(text: str | None) -> int | None:
+    """A rate from 0 to 60, read here because a typed option would cost every start the conversion library."""
+    if text is None:
+        return None
+    if not (text.isascii() and text.isdecimal() and int(text) <= MAX_FPS):
+        raise UsageError(f"--animation-fps is a whole number from 0 to {MAX_FPS}.", hint="Try: --animation-fps 30")
+    return int(text)
 
 
 def _front_door(ctx: typer.Context) -> int:

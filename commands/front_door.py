@@ -44,7 +44,7 @@ def front_door(ctx: typer.Context) -> int:
         init(ctx)
     from .chat import chat
 
-    return chat(options.workspace, options.config, options.sets, yolo=options.yolo)
+    return chat(options.workspace, options.config, options.sets, yolo=options.yolo, fps=options.animation_fps)
 
 
 def find_root(start: Path) -> Path:

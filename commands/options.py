@@ -23,6 +23,7 @@ class GlobalOptions:
     config: Path | None = None
     yolo: bool = False
     sets: Mapping[str, str] = field(default_factory=dict)
+    animation_fps: int | None = None
 
 
 def global_options(ctx: typer.Context) -> GlobalOptions:

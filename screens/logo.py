@@ -117,45 +117,45 @@ def _named(state: str, column: int, theme: str) -> str:
 
 
 class Cell(NamedTuple):
-    """One cell of the mark: a half block and its colours; None is the ground."""
+    """One cell of the mark: a half block and its shades: 0 the ground, 1 the shadow, 2 the letter's colour."""
 
     text: str
-    fore: "Color | str | None" = None
-    back: "Color | str | None" = None
+    fore: int = 0
+    back: int = 0
 
 
-def frame(state: str, seconds: float, theme: str, depth: ColorDepth, *, moving: bool) -> list[list[Cell]]:
-    """The three rows of the mark, 30 cells each."""
+@lru_cache(maxsize=2)
+def shape(*, shadows: bool = True) -> tuple[tuple[Cell, ...], ...]:
+    """The three rows of the mark, 30 cells each; the same in every frame, only the colours move."""
     letters, shadow = pixels()
-    plain = depth is ColorDepth.DEPTH_1_BIT
-    named = depth is ColorDepth.DEPTH_4_BIT
-    rows: list[list[Cell]] = [[] for _ in range(ROWS)]
-    for column in range(COLUMNS):
-        bright: Color | str | None = None
-        dark: Color | str | None = None
-        if named:
-            bright, dark = _named(state, column, theme), "ansibrightblack"
-        elif not plain:
-            bright = color_at(state, column, seconds, theme, moving=moving)
-            dark = _scaled(bright, SHADOW)
-        for row, cells in enumerate(rows):
-            halves = [
-                2 if place in letters else 1 if place in shadow and not plain else 0
-                for place in ((column, 2 * row), (column, 2 * row + 1))
-            ]
-            cells.append(_cell(halves[0], halves[1], bright, dark))
-    return rows
+
+    def level(column: int, row: int) -> int:
+        return 2 if (column, row) in letters else 1 if (column, row) in shadow and shadows else 0
+
+    return tuple(
+        tuple(_cell(level(column, 2 * row), level(column, 2 * row + 1)) for column in range(COLUMNS))
+        for row in range(ROWS)
+    )
 
 
-def _cell(upper: int, lower: int, bright: "Color | str | None", dark: "Color | str | None") -> Cell:
-    shades = (None, dark, bright)
+def _cell(upper: int, lower: int) -> Cell:
     if upper == lower:
-        return Cell("█", shades[upper]) if upper else Cell(" ")
+        return Cell("█", upper) if upper else Cell(" ")
     if not lower:
-        return Cell("▀", shades[upper])
-    if not upper:
-        return Cell("▄", shades[lower])
-    return Cell("▀", shades[upper], shades[lower])
+        return Cell("▀", upper)
+    return Cell("▄", lower) if not upper else Cell("▀", upper, lower)
+
+
+def shades(
+    state: str, column: int, seconds: float, theme: str, depth: ColorDepth, *, moving: bool
+) -> tuple["Color | str | None", "Color | str | None"]:
+    """The colours of a column's letter and shadow at a time."""
+    if depth is ColorDepth.DEPTH_1_BIT:
+        return None, None
+    if depth is ColorDepth.DEPTH_4_BIT:
+        return _named(state, column, theme), "ansibrightblack"
+    bright = color_at(state, column, seconds, theme, moving=moving)
+    return bright, _scaled(bright, SHADOW)
 
 
 def compact(theme: str, depth: ColorDepth) -> Line:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from prompt_toolkit.output import ColorDepth
 
 from .layout import Rect
-from .logo import MOVING, Cell, Color, frame
+from .logo import COLUMNS, MOVING, Color, shades, shape
 from .state import State
 
 if TYPE_CHECKING:
@@ -79,8 +79,7 @@ class Motion:
         if rect is None or self._suspended:
             return
         seconds = screen.now() - self._since
-        rows = frame(self._state, seconds, screen.theme, screen.depth, moving=bool(self.fps))
-        text = self._sequence(rect, rows)
+        text = self._sequence(rect, seconds)
         if text == self._last:
             return
         self._last = text
@@ -89,24 +88,30 @@ class Motion:
         output.write_raw(text)
         output.flush()
 
-    def _sequence(self, rect: Rect, rows: list[list[Cell]]) -> str:
-        parts = ["\x1b7"]
-        for number, row in enumerate(rows):
+    def _sequence(self, rect: Rect, seconds: float) -> str:
+        screen, depth = self._screen, self._screen.depth
+        ground = sgr(screen.ground, depth, 48)
+        fores: list[tuple[str, str, str]] = []
+        backs: list[tuple[str, str, str]] = []
+        for column in range(COLUMNS):
+            bright, dark = shades(self._state, column, seconds, screen.theme, depth, moving=bool(self.fps))
+            fores.append(("", sgr(dark, depth, 38), sgr(bright, depth, 38)))
+            backs.append((ground, sgr(dark, depth, 48), sgr(bright, depth, 48)))
+        parts = ["\x1b7\x1b[0m"]
+        last_fore = last_back = ""
+        for number, row in enumerate(shape(shadows=depth is not ColorDepth.DEPTH_1_BIT)):
             parts.append(f"\x1b[{rect.y + number + 1};{rect.x + 1}H")
-            last: tuple[object, object] = ("", "")
-            for cell in row:
-                if (cell.fore, cell.back) != last:
-                    parts.append(self._sgr(cell))
-                    last = (cell.fore, cell.back)
-                parts.append(cell.text)
+            for column, (text, fore_level, back_level) in enumerate(row):
+                fore, back = fores[column][fore_level], backs[column][back_level]
+                if fore and fore != last_fore:
+                    parts.append(fore)
+                    last_fore = fore
+                if back != last_back:
+                    parts.append(back)
+                    last_back = back
+                parts.append(text)
         parts.append("\x1b[0m\x1b8")
         return "".join(parts)
-
-    def _sgr(self, cell: Cell) -> str:
-        ground = self._screen.ground
-        fore = sgr(cell.fore, self._screen.depth, 38) if cell.fore is not None else ""
-        back = sgr(cell.back if cell.back is not None else ground, self._screen.depth, 48)
-        return f"\x1b[0m{fore}{back}"
 
 
 def sgr(color: "Color | str | None", depth: ColorDepth, target: int) -> str:

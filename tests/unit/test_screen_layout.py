@@ -3,7 +3,7 @@ from prompt_toolkit.output import ColorDepth
 
 from fluzo.screens.keys import ACTIONS, Registry, parse_key
 from fluzo.screens.layout import arrange, size_class
-from fluzo.screens.logo import color_at, frame, strength
+from fluzo.screens.logo import color_at, shades, shape, strength
 from fluzo.screens.theme import ASCII, UNICODE, color_depth, glyphs_for, palette, style_for
 from fluzo.screens.theme_tokens import TOKENS, Token
 
@@ -171,16 +171,17 @@ def test_glyphs_follow_the_encoding() -> None:
 
 
 def test_the_mark_is_thirty_by_three_and_its_letters_are_lit() -> None:
-    rows = frame("idle", 0.0, "default", ColorDepth.TRUE_COLOR, moving=True)
+    rows = shape()
     assert [len(row) for row in rows] == [30, 30, 30]
     assert "".join(cell.text for cell in rows[0]).startswith("█▀▀▀▀")
-    plain = frame("idle", 0.0, "default", ColorDepth.DEPTH_1_BIT, moving=True)
+    plain = shape(shadows=False)
     assert ["".join(cell.text for cell in row).rstrip() for row in plain] == [
         "█▀▀▀▀ █     █   █ ▀▀▀█▀ ▄▀▀▀▄",
         "█▀▀▀  █     █   █  ▄▀   █   █",
         "▀     ▀▀▀▀▀  ▀▀▀  ▀▀▀▀▀  ▀▀▀",
     ]
-    assert all(cell.fore is None for row in plain for cell in row)
+    assert shades("idle", 0, 0.0, "default", ColorDepth.DEPTH_1_BIT, moving=True) == (None, None)
+    assert shades("failed", 0, 0.0, "default", ColorDepth.TRUE_COLOR, moving=True)[1] == (82, 29, 29)
 
 
 @pytest.mark.parametrize(
