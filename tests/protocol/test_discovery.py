@@ -146,14 +146,15 @@ def test_a_list_that_never_ends_is_given_up_on() -> None:
 
 @contextmanager
 def dripping_server() -> Iterator[str]:
-    """Sends a byte of its answer whenever a moment has passed, until the client hangs up."""
+    """Sends a byte of its answer whenever a moment has passed, until the client hangs up or it has had enough."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
 
         def drip() -> None:
             connection, _ = listener.accept()
             with connection, suppress(OSError):
                 connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 99999\r\n\r\n")
-                while not Event().wait(0.01):
+                for _ in range(300):
+                    Event().wait(0.01)
                     connection.sendall(b" ")
 
         speaker = Thread(target=drip)
