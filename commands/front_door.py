@@ -3,6 +3,7 @@
 Invariant: a settings file that exists, valid or not, is never met with a wizard; a broken one gets its diagnosis.
 """
 
+import gc
 import os
 import sys
 from pathlib import Path
@@ -42,6 +43,8 @@ def front_door(ctx: typer.Context) -> int:
         from .init import init
 
         init(ctx)
+    # Nothing made on the way to the first frame is garbage; the screen switches collection on again behind it.
+    gc.disable()
     from .chat import chat
 
     return chat(options.workspace, options.config, options.sets, yolo=options.yolo, fps=options.animation_fps)
