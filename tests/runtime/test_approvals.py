@@ -6,7 +6,14 @@ from typing import Any
 from support.hosted import Running, start, workspace
 from support.project import call, say, scripted
 
-from fluzo.core.port import AnswerPermission, AnswerQuestion, QueueIntervention, RevokeGrant, SetYolo, WithdrawIntervention
+from fluzo.core.port import (
+    AnswerPermission,
+    AnswerQuestion,
+    QueueIntervention,
+    RevokeGrant,
+    SetYolo,
+    WithdrawIntervention,
+)
 from fluzo.host import HostOptions, open_host
 from fluzo.simulator.scenario import Scenario
 from fluzo.simulator.server import Simulator
