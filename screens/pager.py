@@ -16,6 +16,14 @@ if TYPE_CHECKING:
     from .app import Screen
 
 
+_CONTEXTS = {
+    "global": "Everywhere",
+    "composer": "In the composer",
+    "transcript": "In the conversation (Tab)",
+    "card": "On the permission card",
+}
+
+
 class _Body(UIControl):
     def __init__(self, text: str, keys: KeyBindings) -> None:
         self.lines = [drawable(line) for line in text.split("\n")]
@@ -106,12 +114,37 @@ class Pager:
         return keys
 
 
+def keys_document(registry: Registry) -> str:
+    """`docs/keys.md`: the registry as a Markdown document."""
+    rows = [
+        "# Keys",
+        "",
+        "Generated from the screen's registry; `tests/unit/test_screen_layout.py` checks that it is current.",
+        "",
+    ]
+    rows += ["Approving has no name here: it is two acts inside a focused card.", ""]
+    for context in dict.fromkeys(action.context for action in registry.actions.values()):
+        rows += [
+            f"## {_CONTEXTS.get(context, f'In {context}')}",
+            "",
+            "| key | command | action |",
+            "| --- | --- | --- |",
+        ]
+        rows += [
+            f"| {', '.join(f'`{key}`' for key in action.keys)} | {f'`{action.slash}`' if action.slash else ''} "
+            f"| {action.title} |"
+            for action in registry.actions.values()
+            if action.context == context
+        ]
+        rows.append("")
+    return "\n".join(rows)
+
+
 def help_text(registry: Registry) -> str:
     """Every action with its keys, by context."""
     rows: list[str] = []
-    names = {"global": "Everywhere", "composer": "In the composer", "transcript": "In the conversation (Tab)"}
     for context in dict.fromkeys(action.context for action in registry.actions.values()):
-        rows += ["", names.get(context, f"In {context}"), ""]
+        rows += ["", _CONTEXTS.get(context, f"In {context}"), ""]
         for action in registry.actions.values():
             if action.context == context:
                 rows.append(f"  {'  '.join(action.keys):<30} {action.slash:<14} {action.title}")

@@ -1,9 +1,12 @@
+from pathlib import Path
+
 import pytest
 from prompt_toolkit.output import ColorDepth
 
 from fluzo.screens.keys import ACTIONS, Registry, parse_key
 from fluzo.screens.layout import arrange, size_class
 from fluzo.screens.logo import color_at, shades, shape, strength
+from fluzo.screens.pager import keys_document
 from fluzo.screens.theme import ASCII, UNICODE, color_depth, glyphs_for, palette, style_for
 from fluzo.screens.theme_tokens import TOKENS, Token
 
@@ -73,6 +76,10 @@ def test_every_action_has_a_title_and_one_of_key_and_command() -> None:
     for action in ACTIONS:
         assert action.title
         assert action.keys or action.slash, action.id
+
+
+def test_the_document_of_the_keys_is_the_registry() -> None:
+    assert (Path(__file__).parents[2] / "docs" / "keys.md").read_text() == keys_document(Registry())
 
 
 def test_nothing_that_can_be_called_by_name_approves() -> None:
