@@ -191,7 +191,7 @@ class Body:
 
     def _header(self) -> Line:
         screen = self._screen
-        mark = compact(screen.theme, screen.depth)
+        mark = compact(screen.state.word, screen.theme, screen.depth)
         return chrome.header(screen.state, screen.layout.columns, mark, screen.glyphs)
 
     def _rule(self) -> Line:

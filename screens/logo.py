@@ -49,6 +49,7 @@ _NAMED = {
     "failed": "ansired",
 }
 MOVING = ("running", "waiting")
+RESTING = ("idle", "queued", "recovered")
 
 Color = tuple[int, int, int]
 
@@ -158,16 +159,18 @@ def shades(
     return bright, _scaled(bright, SHADOW)
 
 
-def compact(theme: str, depth: ColorDepth) -> Line:
-    """The word, one sample of the gradient per letter."""
+def compact(state: str, theme: str, depth: ColorDepth) -> Line:
+    """The word, one sample of the gradient per letter, in the state's tint; it does not move."""
     line: Line = []
     for letter, column in zip(WORD, COMPACT_COLUMNS, strict=True):
         if depth is ColorDepth.DEPTH_1_BIT:
             line.append(("bold", letter))
         elif depth is ColorDepth.DEPTH_4_BIT:
-            line.append((f"bold fg:{_named('running', column, theme)}", letter))
+            line.append((f"bold fg:{_named(state, column, theme)}", letter))
         else:
-            line.append(("bold fg:#{:02x}{:02x}{:02x}".format(*gradient(column / (COLUMNS - 1), 0.0, theme)), letter))
+            # At rest the small word keeps its full colours: dimmed it could not be read.
+            color = color_at("running" if state in RESTING else state, column, 0.0, theme, moving=False)
+            line.append(("bold fg:#{:02x}{:02x}{:02x}".format(*color), letter))
     return line
 
 

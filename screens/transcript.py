@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from prompt_toolkit.layout.controls import UIContent, UIControl
+from prompt_toolkit.mouse_events import MouseEvent, MouseEventType
 
 from .blocks import Block
 from .controls import rows_content
@@ -16,6 +17,7 @@ from .state import State
 from .text import Fragment, Line, drawable, justify
 
 MAX_QUEUED_ROWS = 3
+WHEEL_ROWS = 3
 EDGE = 4
 """Columns that are not text: rail, space, and two at the right edge (one is the scrollbar's)."""
 
@@ -203,6 +205,16 @@ class Transcript(UIControl):
             key, row = key + 1, 0
         self.shown = found[:height]
         return self.shown
+
+    def mouse_handler(self, mouse_event: MouseEvent) -> None:
+        """The wheel scrolls, a click selects a block; neither moves the keyboard away from the composer."""
+        kind = mouse_event.event_type
+        if kind is MouseEventType.SCROLL_UP:
+            self.scroll(-WHEEL_ROWS)
+        elif kind is MouseEventType.SCROLL_DOWN:
+            self.scroll(WHEEL_ROWS)
+        elif kind is MouseEventType.MOUSE_UP and mouse_event.position.y < len(self.shown):
+            self.selected = self.shown[mouse_event.position.y].key
 
     def create_content(self, width: int, height: int) -> UIContent:
         state = self._state()

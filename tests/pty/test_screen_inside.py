@@ -533,3 +533,19 @@ def test_a_request_that_cannot_be_shown_whole_cannot_be_approved() -> None:
         assert [item for item in shown.port.commands if getattr(item, "answer", "") == "deny"]
 
     inside(press, columns=60, rows=16)
+
+
+def test_the_wheel_scrolls_and_moves_no_focus() -> None:
+    async def roll(shown: ScriptedScreen) -> None:
+        shown.screen.apply(long_session(60))
+        shown.screen.mouse = True
+        shown.draw()
+        shown.keys("\x1b[<64;10;10M")
+        shown.draw()
+        assert not shown.screen.transcript.follow
+        assert shown.screen.body.focus == "composer"
+        shown.keys("\x1b[<65;10;10M")
+        shown.draw()
+        assert shown.screen.transcript.follow
+
+    inside(roll)
