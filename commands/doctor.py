@@ -19,11 +19,12 @@ import typer
 from fluzo import setup_services as setup
 from fluzo.core.errors import Cancelled, ConfigError, FluzoError, UsageError
 from fluzo.core.paths import STORE_NAME
-from fluzo.core.port import HistoryUsage
+from fluzo.core.port import CapacityStatus, HistoryUsage, ResetCapacity
 from fluzo.core.redact import make_redactor, printable
 from fluzo.core.settings import ChatModel, Settings, main_model, render
 from fluzo.host import HostOptions, open_host
 
+from .opening import open_to_look
 from .options import GlobalOptions, global_options
 from .output import PlainOutputOption, check_form, emit_json, emit_lines, pad
 
@@ -66,17 +67,24 @@ def doctor(
     slots: Annotated[
         bool, typer.Option("--slots", help="Also show how many requests may run and wait, by pool and model.")
     ] = False,
+    reset_slots: Annotated[
+        bool,
+        typer.Option("--reset-slots", help="Free slots of the running Fluzo whose requests were given up on."),
+    ] = False,
     repair: Annotated[
         bool, typer.Option("--repair", help="Give a damaged store another name, so that a new one can begin.")
     ] = False,
-    yes: Annotated[bool, typer.Option("--yes", help="With --repair: do it without asking.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="With --repair and --reset-slots: do it without asking.")] = False,
     output: PlainOutputOption = "text",
 ) -> int:
     """Check this machine and workspace, and say what to repair."""
     form = check_form(output)
     options = global_options(ctx)
     repaired = list(_repair(setup.workspace_root(options.workspace), yes=yes)) if repair else []
-    checks = repaired + list(examine(options, probe=probe, slots=slots))
+    freed = list(_reset_slots(ctx, yes=yes)) if reset_slots else []
+    checks = repaired + freed + list(examine(options, probe=probe, slots=slots or reset_slots))
+    if slots or reset_slots:
+        checks += _guarded("slots", lambda: _slots_in_use(ctx))
     ok = all(check.status != "fail" for check in checks)
     if form == "json":
         emit_json({"schema_version": 1, "type": "doctor", "ok": ok, "checks": [asdict(check) for check in checks]})
@@ -289,6 +297,37 @@ def _slots(settings: Settings) -> Iterator[Check]:
     yield Check(
         "slots", "ok", "every Fluzo process counts for itself; a new one, such as this, starts with all slots free"
     )
+
+
+def _slots_in_use(ctx: typer.Context) -> Iterator[Check]:
+    """What the Fluzo that owns this workspace holds now, where one runs."""
+    with open_to_look(ctx) as host:
+        owner = host.owner()
+        if owner is None:
+            return
+        with owner:
+            uses = owner.query(CapacityStatus()).data["slots"]
+    for use in uses:
+        status: Literal["ok", "warn"] = "warn" if use["uncertain"] else "ok"
+        said = f"{use['occupied']} of {use['limit']} in use, {use['uncertain']} uncertain, {use['queued']} waiting"
+        hint = "When the server is certainly idle: fluzo doctor --reset-slots" if use["uncertain"] else ""
+        yield Check("in use", status, f"{use['kind']} {use['name']}: {said}", hint)
+
+
+def _reset_slots(ctx: typer.Context, *, yes: bool) -> Iterator[Check]:
+    if not yes:
+        raise UsageError(
+            "Freeing slots needs your confirmation: a request that still runs on the server would get company.",
+            code="confirmation_required",
+            hint="When the server is certainly idle, repeat the command with --yes.",
+        )
+    with open_to_look(ctx) as host:
+        owner = host.owner()
+        if owner is None:
+            yield Check("slots", "ok", "no Fluzo runs in this workspace, so no slot is held")
+            return
+        with owner:
+            yield Check("slots", "ok", f"{owner.dispatch(ResetCapacity()).message} uncertain slots were freed")
 
 
 def _requests(count: int) -> str:

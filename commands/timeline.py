@@ -189,6 +189,8 @@ def _tell_course(payload: Payload, summary: str) -> tuple[str, str] | None:
             told = "runtime", f"compacted: {compaction_text(done)}"
         case events.LoopNoticed(summary=text, times=times):
             told = "runtime", f"told the agent that it repeats itself: {text}, {times} times"
+        case events.CapacityReset(slots=slots, by=by):
+            told = by, f"freed {slots} slots whose requests may still run"
         case events.LimitsExtended(limit=limit, old=old, new=new, by=by):
             told = by, f"raised {limit} from {old:g} to {new:g}"
         case events.ResumeReconciled(differences=differences, unknown=unknown, retry=retry):

@@ -28,10 +28,12 @@ from fluzo.core.port import (
     PROTOCOL_VERSION,
     Ack,
     CancelTask,
+    CapacityStatus,
     EventPage,
     ForceStopTask,
     PendingRequests,
     Port,
+    ResetCapacity,
     Snapshot,
     TaskDetail,
     TaskList,
@@ -56,15 +58,15 @@ FINISH_SECONDS = 1.0
 """How long an answer under way may take when the owner closes."""
 
 _MAX_SOCKET_PATH_BYTES = 107  # unix(7): sun_path is 108 bytes with the final NUL.
-_COMMANDS = (CancelTask, ForceStopTask)
+_COMMANDS = (CancelTask, ForceStopTask, ResetCapacity)
 _PERMITTED: Mapping[str, type] = {
-    cls.__name__: cls for cls in (*_COMMANDS, TaskList, TaskDetail, EventPage, PendingRequests)
+    cls.__name__: cls for cls in (*_COMMANDS, TaskList, TaskDetail, EventPage, PendingRequests, CapacityStatus)
 }
 
 _log = logging.getLogger(__name__)
 
-Control = CancelTask | ForceStopTask
-Look = TaskList | TaskDetail | EventPage | PendingRequests
+Control = CancelTask | ForceStopTask | ResetCapacity
+Look = TaskList | TaskDetail | EventPage | PendingRequests | CapacityStatus
 
 
 class _Malformed(UsageError):
@@ -269,7 +271,8 @@ def _permitted(request: object) -> Control | Look:
         raise _Malformed(f"This owner speaks version {PROTOCOL_VERSION} of the port's protocol.")
     if name not in _PERMITTED:
         raise UsageError(
-            "The control socket is for looking, cancelling and killing; this is none of it.", code="not_permitted"
+            "The control socket is for looking, cancelling, killing and freeing slots; this is none of it.",
+            code="not_permitted",
         )
     try:
         value: Control | Look = from_wire(request)

@@ -232,6 +232,14 @@ class AttemptInterrupted(NamedTuple):
     why: str
 
 
+class CapacityReset(NamedTuple):
+    """Slots of uncertain requests were freed by an act of the user (PRD 43.3)."""
+
+    pool: str
+    slots: int
+    by: str
+
+
 class LimitsExtended(NamedTuple):
     """By an explicit act of the user; what was used up stays used up (PRD 43.1)."""
 
@@ -292,6 +300,7 @@ Payload = (
     | InterventionWithdrawn
     | CancelRequested
     | AttemptInterrupted
+    | CapacityReset
     | LimitsExtended
     | ResumeReconciled
     | WarningRaised

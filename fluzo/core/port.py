@@ -20,6 +20,7 @@ __all__ = [
     "AnswerQuestion",
     "AttemptState",
     "CancelTask",
+    "CapacityStatus",
     "Command",
     "Event",
     "EventPage",
@@ -32,6 +33,7 @@ __all__ = [
     "Port",
     "Query",
     "QueueIntervention",
+    "ResetCapacity",
     "ResumePlan",
     "ResumeTask",
     "RevokeGrant",
@@ -131,6 +133,13 @@ class WithdrawIntervention(NamedTuple):
     intervention_id: str
 
 
+class ResetCapacity(NamedTuple):
+    """Free the slots of requests that may still be running on the server; only the user can know that they are not."""
+
+    pool: str = ""
+    by: str = "user"
+
+
 class RevokeGrant(NamedTuple):
     task_id: str
     grant_id: str
@@ -152,6 +161,7 @@ Command = (
     | AnswerQuestion
     | QueueIntervention
     | WithdrawIntervention
+    | ResetCapacity
     | RevokeGrant
     | SetYolo
 )
@@ -212,11 +222,25 @@ class ResumePlan(NamedTuple):
     task_id: str
 
 
+class CapacityStatus(NamedTuple):
+    """Slots of this process by pool and model: limits, occupied, uncertain, queued."""
+
+
 class HistoryUsage(NamedTuple):
     """Sizes and counts of this repository's store."""
 
 
-Query = TaskList | TaskDetail | SessionList | SessionDetail | EventPage | PendingRequests | ResumePlan | HistoryUsage
+Query = (
+    TaskList
+    | TaskDetail
+    | SessionList
+    | SessionDetail
+    | EventPage
+    | PendingRequests
+    | ResumePlan
+    | CapacityStatus
+    | HistoryUsage
+)
 
 
 class Snapshot(NamedTuple):

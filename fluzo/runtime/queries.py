@@ -7,6 +7,7 @@ from fluzo.core.contracts import Storage
 from fluzo.core.errors import UsageError
 from fluzo.core.events import event_to_json
 from fluzo.core.port import (
+    CapacityStatus,
     EventPage,
     HistoryUsage,
     PendingRequests,
@@ -55,13 +56,15 @@ class Queries:
                 return await self._event_page(query)
             case ResumePlan():
                 return await self._resume_plan(query)
-            case SessionList() | HistoryUsage() | PendingRequests():
+            case SessionList() | HistoryUsage() | PendingRequests() | CapacityStatus():
                 return await self._small(query)
 
-    async def _small(self, query: SessionList | HistoryUsage | PendingRequests) -> Mapping[str, Any]:
+    async def _small(self, query: SessionList | HistoryUsage | PendingRequests | CapacityStatus) -> Mapping[str, Any]:
         if isinstance(query, PendingRequests):
             pending = self._tasks.pending(query.task_id) if self._tasks else ()
             return {"pending": [views.pending_json(item) for item in pending]}
+        if isinstance(query, CapacityStatus):
+            return {"slots": list(self._tasks.capacity()) if self._tasks else []}
         if isinstance(query, HistoryUsage):
             return {"usage": dict(await self._storage.usage_bytes())}
         sessions = await self._storage.page_sessions(limit=min(query.limit, MAX_PAGE), before=query.before)

@@ -11,6 +11,7 @@ from typing import Any
 
 from fluzo.core.errors import StorageError, UsageError, WorkspaceError
 from fluzo.core.events import (
+    CapacityReset,
     GrantCreated,
     Payload,
     ResumeReconciled,
@@ -27,6 +28,7 @@ from fluzo.core.port import (
     Command,
     ForceStopTask,
     QueueIntervention,
+    ResetCapacity,
     ResumeTask,
     RevokeGrant,
     SetYolo,
@@ -77,6 +79,7 @@ class Tasks:
             AnswerQuestion: self.answer,
             QueueIntervention: self.intervene,
             WithdrawIntervention: self.withdraw,
+            ResetCapacity: self.reset_capacity,
             RevokeGrant: self.revoke,
             SetYolo: self.set_yolo,
         }
@@ -202,6 +205,17 @@ class Tasks:
     def interventions(self, task_id: str) -> Mapping[str, str]:
         run = self._active(task_id)
         return run.interventions if run else {}
+
+    async def reset_capacity(self, command: ResetCapacity) -> Ack:
+        """Free uncertain slots; the acknowledgement's message is their number."""
+        freed = self._services.gateway.admission.reset(command.pool)
+        event = CapacityReset(command.pool, freed, command.by)
+        self._services.feed.publish(await self._services.storage.commit(events=((Scope(), event),)))
+        return Ack(True, message=str(freed))
+
+    def capacity(self) -> Sequence[Mapping[str, Any]]:
+        """Slots by pool and model, as plain values."""
+        return [use._asdict() for use in self._services.gateway.admission.snapshot()]
 
     async def revoke(self, command: RevokeGrant) -> Ack:
         run = self._active(command.task_id)

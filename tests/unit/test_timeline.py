@@ -66,6 +66,7 @@ def test_every_kind_of_event_can_be_told() -> None:
         events.ContextCompacted("f", "threshold", 26100, 6000, 1, 9, 12, 32768),
         events.LoopNoticed("same_call", "read_file a", 3),
         events.LimitsExtended("max_turns", 30, 60, "user"),
+        events.CapacityReset("", 1, "user"),
         events.ResumeReconciled("a_1", (), ({"text": "run x"},), ()),
     ]
     for sample in samples:
