@@ -1,4 +1,5 @@
 import json
+from pathlib import Path
 from typing import get_args
 
 import pytest
@@ -85,6 +86,13 @@ def test_every_error_class_has_a_listed_code_with_the_same_exit_status() -> None
     assert len(listed) >= 7
     for cls in listed:
         assert errors.exit_status(cls.code) == cls.exit_status, cls
+
+
+def test_every_code_is_documented_with_its_exit_status() -> None:
+    lines = (Path(__file__).parents[2] / "docs" / "headless.md").read_text().splitlines()
+    table = {line.split("|")[1].strip(): line for line in lines if line.startswith("| ") and line[2].isdigit()}
+    for code, status in errors.EXIT_STATUS_BY_CODE.items():
+        assert not code or f"`{code}`" in table[str(status)], code
 
 
 def test_an_unlisted_code_is_never_a_success() -> None:
