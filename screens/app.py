@@ -230,6 +230,8 @@ class Screen:
         self._give_back(before)
         self.board.announce(before, self.state)
         self.motion.state_changed(before, self.state)
+        for view in self.views:
+            view.refresh()
         self._tick()
         self.changed()
 

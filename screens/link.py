@@ -20,9 +20,11 @@ from fluzo.core.port import (
     Lagged,
     PendingRequests,
     Port,
+    Query,
     QueueIntervention,
     SessionDetail,
     SetYolo,
+    Snapshot,
     StartTask,
     TaskDetail,
     TaskList,
@@ -199,6 +201,23 @@ class Link:
             threading.Thread(target=self._post, args=(update,), daemon=True).start()
             return
         self._wake()
+
+    def look(self, query: Query, taken: Callable[[Snapshot], None], failed: Callable[[str], None]) -> None:
+        """Ask for a view; exactly one of the two is called, on the runtime's thread, once the runtime is there."""
+        port = self.port
+        if port is None:
+            return
+
+        def done(future: "Future[Snapshot]") -> None:
+            try:
+                snapshot = future.result()
+            except Exception as error:
+                message, code, hint = _told(error)
+                failed(f"{message}  [{code}]  {hint}".rstrip())
+            else:
+                taken(snapshot)
+
+        port.query(query).add_done_callback(done)
 
     def read_pending(self, task_id: str) -> None:
         self._query(PendingRequests(task_id), lambda data: PendingRead(task_id, tuple(data["pending"])))

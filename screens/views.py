@@ -45,5 +45,11 @@ def _help(screen: "Screen") -> View:
     return Pager(screen, "Keys", help_text(screen.registry))
 
 
-VIEWS: dict[str, Factory] = {"palette": _palette, "help": _help}
+def _sessions(screen: "Screen") -> View:
+    from .sessions import Sessions
+
+    return Sessions(screen)
+
+
+VIEWS: dict[str, Factory] = {"palette": _palette, "help": _help, "sessions": _sessions}
 """Action id to the view it opens. The modules are imported when they are first opened."""
