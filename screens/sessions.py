@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from prompt_toolkit.layout import AnyContainer
 
-from fluzo.core.port import SessionDetail, SessionList, Snapshot
+from fluzo.core.port import Query, SessionDetail, SessionList, Snapshot
 
 from .rows import count
 from .sheet import Reader, Records, Sheet, column, framed, moment, safe, sheet_window
@@ -58,7 +58,7 @@ class Sessions:
         if self._sheet.lit >= len(self._records.items) - 1:
             self._records.read_older()
 
-    def _detail_read(self, snapshot: Snapshot) -> None:
+    def _detail_read(self, query: Query, snapshot: Snapshot) -> None:
         self._details[str(snapshot.data["session"]["id"])] = snapshot.data
 
     def _open(self) -> None:

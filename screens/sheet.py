@@ -157,7 +157,7 @@ def moment(state: State) -> tuple[object, ...]:
 class Reader:
     """One kind of question at a time; asking while one is out asks once more when the answer is there."""
 
-    def __init__(self, screen: "Screen", taken: Callable[["Snapshot"], None]) -> None:
+    def __init__(self, screen: "Screen", taken: Callable[["Query", "Snapshot"], None]) -> None:
         self._screen = screen
         self._taken = taken
         self._waiting: Query | None = None
@@ -180,8 +180,9 @@ class Reader:
         link.look(query, partial(on_loop, self._answered), partial(on_loop, self._failed))
 
     def _answered(self, snapshot: "Snapshot") -> None:
-        self._waiting, self.problem = None, ""
-        self._taken(snapshot)
+        query, self._waiting, self.problem = self._waiting, None, ""
+        if query is not None:
+            self._taken(query, snapshot)
         self._go_on()
 
     def _failed(self, problem: str) -> None:
@@ -204,8 +205,6 @@ class Records:
         self._name = name
         self._query = query
         self._changed = taken
-        self._older = False
-        self._asked = 0
         self.reader = Reader(screen, self._taken)
         self.items: list[Mapping[str, Any]] = []
         self.more = False
@@ -213,23 +212,17 @@ class Records:
 
     def read(self) -> None:
         """Read again what is there, and at least the first page."""
-        self._ask(max(PAGE, len(self.items)), "")
+        self.reader.ask(self._query(max(PAGE, len(self.items)), ""))
 
     def read_older(self) -> None:
         if self.more and not self.reader.busy:
-            self._ask(PAGE, str(self.items[-1]["id"]))
+            self.reader.ask(self._query(PAGE, str(self.items[-1]["id"])))
 
-    def _ask(self, limit: int, before: str) -> None:
-        if not self.reader.busy:
-            self._older, self._asked = bool(before), limit
-        self.reader.ask(self._query(limit, before))
-
-    def _taken(self, snapshot: "Snapshot") -> None:
+    def _taken(self, query: "Query", snapshot: "Snapshot") -> None:
         page = list(snapshot.data[self._name])
-        self.items = [*self.items, *page] if self._older else page
-        self.more = len(page) >= self._asked
-        # A question that waited behind this one is always one for everything.
-        self._older, self._asked = False, max(PAGE, len(self.items))
+        asked: Any = query
+        self.items = [*self.items, *page] if asked.before else page
+        self.more = len(page) >= asked.limit
         self.read_once = True
         self._changed()
 

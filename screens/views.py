@@ -51,5 +51,11 @@ def _sessions(screen: "Screen") -> View:
     return Sessions(screen)
 
 
-VIEWS: dict[str, Factory] = {"palette": _palette, "help": _help, "sessions": _sessions}
+def _tasks(screen: "Screen") -> View:
+    from .tasks import Tasks
+
+    return Tasks(screen)
+
+
+VIEWS: dict[str, Factory] = {"palette": _palette, "help": _help, "sessions": _sessions, "tasks": _tasks}
 """Action id to the view it opens. The modules are imported when they are first opened."""

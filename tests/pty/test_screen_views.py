@@ -3,8 +3,11 @@ from collections.abc import Callable
 from typing import Any
 
 from support.screen_inside import ScriptedScreen, begin_task, inside
+from support.scripted_port import event
 
-from fluzo.core.port import SessionDetail, SessionList
+from fluzo.core import events
+from fluzo.core.events import TextDelta
+from fluzo.core.port import CancelTask, ForceStopTask, SessionDetail, SessionList, TaskDetail, TaskList
 from fluzo.screens.app import Options
 
 F2 = "\x1bOQ"
@@ -98,3 +101,143 @@ def test_no_session_is_opened_over_a_running_task() -> None:
         assert not shown.screen.views
 
     inside(look, answers=SESSIONS)
+
+
+# --- tasks ----------------------------------------------------------------------------------------------------
+
+
+def detail_of(row: dict[str, Any], **more: Any) -> dict[str, Any]:
+    operation = {
+        "id": "o_1",
+        "turn": 1,
+        "tool": "run",
+        "action": "execute",
+        "summary": "pytest -q",
+        "state": "dispatched",
+        "ok": None,
+        "code": "",
+        "authorized_by": "once",
+        "result": {},
+    }
+    task = {
+        **row,
+        "limits": {"max_turns": 30, "max_total_tokens": 200_000, "max_tool_calls": 90, "max_active_seconds": 600},
+        "consumption": {
+            "turns": 3,
+            "tool_calls": 2,
+            "active_seconds": 61.0,
+            "queue_seconds": 0.0,
+            "input_tokens": 3000,
+            "output_tokens": 1000,
+            "estimated_tokens": 0,
+            "cost_microunits": 0,
+        },
+        "verification": [["pytest", "-q"]],
+        "verification_waived": False,
+        "final_message": "",
+        "result": None,
+    }
+    return {
+        "task": task,
+        "attempts": [
+            {
+                "id": "a_1",
+                "number": 1,
+                "trace_id": "4bf92f35",
+                "state": "running",
+                "reason": "",
+                "started_at": "2026-01-01T10:00:00Z",
+                "ended_at": "",
+                "baseline": {},
+            }
+        ],
+        "operations": [operation],
+        "pending": [],
+        "grants": [],
+        "interventions": {"i_1": "also the docs"},
+        "processes": [{"pid": 4242, "command": "pytest -q"}],
+        "failure": None,
+        **more,
+    }
+
+
+RUNNING = task_row(id="t_1", session_id="s_1", state="running", text="repair\x1b[2J it")
+TASKS = {
+    TaskList: {"tasks": [RUNNING, task_row(state="blocked", reason="budget_exhausted")]},
+    TaskDetail: detail_of(RUNNING),
+}
+
+
+def test_the_tasks_say_what_runs_and_since_when_and_open_in_full() -> None:
+    async def look(shown: ScriptedScreen) -> None:
+        begin_task(shown)
+        shown.clock.time += 134
+        shown.keys(F4)
+        await until(lambda: "now: run pytest -q" in picture(shown))
+        rows = picture(shown)
+        assert "repair<U+001B>[2J it" in rows
+        assert "02:14" in rows
+        assert "budget exhausted" in rows
+        assert "3 of 30 turns  4k of 200k tokens" in rows
+        assert "trace: 4bf92f35  1 queued to it" in rows
+        shown.keys("\r")
+        await until(lambda: "also the docs" in picture(shown))
+        rows = picture(shown)
+        assert "4242  pytest -q" in rows
+        assert "not run  pytest -q" in rows
+        assert "trace 4bf92f35" in rows
+        assert shown.port.commands[1:] == []
+
+    inside(look, columns=120, rows=40, answers=TASKS)
+
+
+def test_a_change_of_the_task_is_read_again_and_streamed_text_is_not() -> None:
+    async def look(shown: ScriptedScreen) -> None:
+        begin_task(shown)
+        shown.keys(F4)
+        await until(lambda: "now: run pytest -q" in picture(shown))
+        before = len(shown.port.queries)
+        shown.screen.apply(TextDelta("t_1", 1, 0, "words", False))
+        assert len(shown.port.queries) == before
+        shown.screen.apply(event(60, events.TaskStateChanged("running", "stopping")))
+        assert TaskList() in shown.port.queries[before:]
+
+    inside(look, answers=TASKS)
+
+
+def test_a_task_is_cancelled_from_the_list_and_an_ended_one_is_not() -> None:
+    async def look(shown: ScriptedScreen) -> None:
+        begin_task(shown)
+        shown.keys(F4)
+        await until(lambda: "now: run pytest -q" in picture(shown))
+        shown.keys("c")
+        assert shown.port.commands[1:] == [CancelTask("t_1")]
+        shown.keys("j")
+        shown.keys("c")
+        assert "over" in picture(shown)
+        shown.keys("K")
+        assert shown.port.commands[1:] == [CancelTask("t_1")]
+
+    inside(look, answers=TASKS)
+
+
+def test_a_force_stop_wants_the_typed_word() -> None:
+    async def look(shown: ScriptedScreen) -> None:
+        begin_task(shown)
+        shown.keys(F4)
+        await until(lambda: "now: run pytest -q" in picture(shown))
+        shown.keys("K")
+        await until(lambda: "4242  pytest -q" in picture(shown))
+        assert "repair<U+001B>[2J it" in picture(shown)
+        for typed in ("\r", "K\r", "y\r"):
+            shown.keys(typed)
+        assert "Nothing is stopped" in picture(shown)
+        shown.keys("\x1b")
+        assert "Force stop?" not in picture(shown)
+        shown.keys("K")
+        shown.keys("kill")
+        assert ForceStopTask("t_1") not in shown.port.commands
+        shown.keys("\r")
+        assert shown.port.commands[-1] == ForceStopTask("t_1")
+
+    inside(look, columns=120, rows=40, answers=TASKS)

@@ -2,6 +2,7 @@ from typing import Any
 
 from fluzo.screens.sessions import about_session, session_row
 from fluzo.screens.sheet import fitted
+from fluzo.screens.task_text import check_rows, operation_line
 from fluzo.screens.text import Line, cells
 
 SESSION = {
@@ -53,3 +54,23 @@ def test_a_session_tells_of_its_newest_task_its_first_text_and_its_last_words() 
     rows = [text(line) for line in about_session(SESSION, {"tasks": tasks, "messages": messages})]
     assert rows[1] == "created 2026-01-01 10:00 UTC, 2 tasks, 7 turns"
     assert rows[2:] == ["state blocked: task interrupted", "first the first", "last  all green"]
+
+
+def test_an_operation_without_a_recorded_end_is_unknown_and_never_done() -> None:
+    item = {"tool": "run", "action": "execute", "summary": "rm x", "ok": None, "code": "", "authorized_by": "once"}
+    assert "OUTCOME UNKNOWN" in text(operation_line({**item, "state": "unknown", "result": {}}))
+    assert "dispatched" in text(operation_line({**item, "state": "dispatched", "result": {}}))
+    ended = {**item, "state": "known_result", "ok": True, "result": {"exit_status": 0, "elapsed_seconds": 1.5}}
+    assert text(operation_line(ended)) == "run rm x  exit 0 1.5 s  by once"
+
+
+def test_checks_are_current_stale_failed_or_not_run() -> None:
+    passed = {"argv": ["make", "test"], "ok": True}
+    failed = {"argv": ["make", "test"], "ok": False, "output_tail": "one\x1b]0;x\x07\ntwo"}
+    task = {"verification": [["make", "test"]], "verification_waived": False}
+    assert "passed (current)" in text(check_rows({"current": True, "commands": [passed]}, 80, task)[0])
+    assert "passed (stale)" in text(check_rows({"current": False, "commands": [passed]}, 80, task)[0])
+    rows = [text(line) for line in check_rows({"current": True, "commands": [failed]}, 80, task)]
+    assert rows[0].startswith("failed")
+    assert rows[1:] == ["    one", "    two"]
+    assert text(check_rows({}, 80, task)[0]) == "not run  make test"
