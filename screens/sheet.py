@@ -11,14 +11,14 @@ from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.layout import AnyContainer, HSplit, Window
 from prompt_toolkit.layout.controls import UIContent, UIControl
 
+from fluzo.core.port import Query, Snapshot, TaskDetail, TaskList
+
 from .controls import joined, row, rows_content, text_control
 from .sanitize import visible_text
 from .state import State
 from .text import Line, cells, cut_line, drawable, shorten
 
 if TYPE_CHECKING:
-    from fluzo.core.port import Query, Snapshot
-
     from .app import Screen
 
 PAGE = 50
@@ -154,10 +154,17 @@ def moment(state: State) -> tuple[object, ...]:
     return (state.phase, state.session_id, state.task_id, *at, state.requests, state.queued, state.operations)
 
 
+def shown_task(state: State) -> Query | None:
+    """What asks for the task on the screen: by its id, or first for the newest one of a session that is only read."""
+    if state.task_id:
+        return TaskDetail(state.task_id)
+    return TaskList(1, "", state.session_id) if state.session_id else None
+
+
 class Reader:
     """One kind of question at a time; asking while one is out asks once more when the answer is there."""
 
-    def __init__(self, screen: "Screen", taken: Callable[["Query", "Snapshot"], None]) -> None:
+    def __init__(self, screen: "Screen", taken: Callable[[Query, Snapshot], None]) -> None:
         self._screen = screen
         self._taken = taken
         self._waiting: Query | None = None
@@ -168,10 +175,10 @@ class Reader:
     def busy(self) -> bool:
         return self._waiting is not None
 
-    def ask(self, query: "Query") -> None:
+    def ask(self, query: Query | None) -> None:
         link = self._screen.link
-        if link is None or link.port is None:
-            return  # The page asks again when the runtime is there.
+        if query is None or link is None or link.port is None:
+            return  # A page asks again when the state has changed, and so when the runtime is there.
         if self.busy:
             self._next = query
             return
@@ -179,7 +186,7 @@ class Reader:
         on_loop = self._screen.intake.on_loop
         link.look(query, partial(on_loop, self._answered), partial(on_loop, self._failed))
 
-    def _answered(self, snapshot: "Snapshot") -> None:
+    def _answered(self, snapshot: Snapshot) -> None:
         query, self._waiting, self.problem = self._waiting, None, ""
         if query is not None:
             self._taken(query, snapshot)
@@ -200,7 +207,7 @@ class Records:
     """Records of one kind, newest first, a page at a time. `query(limit, before)` asks for a page."""
 
     def __init__(
-        self, screen: "Screen", name: str, query: Callable[[int, str], "Query"], taken: Callable[[], None]
+        self, screen: "Screen", name: str, query: Callable[[int, str], Query], taken: Callable[[], None]
     ) -> None:
         self._name = name
         self._query = query
@@ -218,7 +225,7 @@ class Records:
         if self.more and not self.reader.busy:
             self.reader.ask(self._query(PAGE, str(self.items[-1]["id"])))
 
-    def _taken(self, query: "Query", snapshot: "Snapshot") -> None:
+    def _taken(self, query: Query, snapshot: Snapshot) -> None:
         page = list(snapshot.data[self._name])
         asked: Any = query
         self.items = [*self.items, *page] if asked.before else page

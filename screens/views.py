@@ -57,5 +57,17 @@ def _tasks(screen: "Screen") -> View:
     return Tasks(screen)
 
 
-VIEWS: dict[str, Factory] = {"palette": _palette, "help": _help, "sessions": _sessions, "tasks": _tasks}
+def _changes(screen: "Screen") -> View:
+    from .diff import Changes
+
+    return Changes(screen)
+
+
+VIEWS: dict[str, Factory] = {
+    "palette": _palette,
+    "help": _help,
+    "sessions": _sessions,
+    "tasks": _tasks,
+    "changes": _changes,
+}
 """Action id to the view it opens. The modules are imported when they are first opened."""

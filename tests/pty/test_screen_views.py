@@ -241,3 +241,51 @@ def test_a_force_stop_wants_the_typed_word() -> None:
         assert shown.port.commands[-1] == ForceStopTask("t_1")
 
     inside(look, columns=120, rows=40, answers=TASKS)
+
+
+# --- changes --------------------------------------------------------------------------------------------------
+
+RESULT = {
+    "status": "completed",
+    "changes": [{"path": "a.py", "status": "modified", "added": 1, "removed": 1, "preexisting": True}],
+    "diff": "diff --git a/a.py b/a.py\n--- a/a.py\n+++ b/a.py\n@@ -1 +1 @@\n-old\n+new\x1b[2J\n",
+    "verification": {"verdict": "passed", "current": True, "commands": [{"argv": ["pytest"], "ok": True}]},
+    "budget": {"tokens": {"used": 4000, "allowed": 200_000, "provenance": "partly estimated"}},
+}
+ENDED = task_row(id="t_1", session_id="s_1", text="repair it")
+ENDED_DETAIL = detail_of(ENDED, interventions={}, processes=[])
+ENDED_DETAIL["task"]["result"] = RESULT
+
+
+def test_the_changes_show_the_diff_whose_lines_were_yours_and_whether_the_checks_are_current() -> None:
+    async def look(shown: ScriptedScreen) -> None:
+        begin_task(shown)
+        shown.keys(F5)
+        assert "so far; the task is running" in picture(shown)
+        shown.screen.apply(event(90, events.TaskStateChanged("running", "completed")))
+        await until(lambda: "passed (current)" in picture(shown))
+        rows = picture(shown)
+        assert "1 file +1 -1" in rows
+        assert "you had changed this file before the task" in rows
+        assert "      1 + new<U+001B>[2J" in rows
+        shown.keys("\x1b")
+        assert "Changes" not in picture(shown)
+
+    inside(look, columns=120, rows=40, answers={TaskDetail: ENDED_DETAIL})
+
+
+def test_the_changes_of_a_session_that_is_read_are_those_of_its_newest_task() -> None:
+    async def look(shown: ScriptedScreen) -> None:
+        shown.keys(F5)
+        assert "No task of this session" in picture(shown)
+        assert not [query for query in shown.port.queries if isinstance(query, TaskDetail)]
+        shown.keys("\x1b")
+        assert shown.screen.link is not None
+        shown.screen.link.read_page("s_7")
+        await until(lambda: shown.screen.state.session_id == "s_7")
+        shown.keys(F5)
+        await until(lambda: "passed (current)" in picture(shown))
+        assert TaskList(1, "", "s_7") in shown.port.queries
+
+    answers = {**SESSIONS, TaskList: {"tasks": [ENDED]}, TaskDetail: ENDED_DETAIL}
+    inside(look, columns=120, rows=40, answers=answers)
