@@ -82,6 +82,8 @@ class AttemptRun:
         self._recorder = Recorder(services.storage, services.feed.publish, scope, services.redact)
         self._budget = Budget(task.limits, task.consumption, services.clock, services.defaults.prices)
         self._cancelled = asyncio.Event()
+        self._over = False
+        """The end is being written: from here on there is nothing left to cancel."""
         self._interactive = interactive
         self._interventions: dict[str, str] = {}
         self._workspace: TaskWorkspace | None = None
@@ -105,7 +107,7 @@ class AttemptRun:
         By `no_answer` it is a front end that lost its person: what is asked then blocks the task, resumable,
         instead of cancelling it.
         """
-        if self._cancelled.is_set() or (by == NO_ANSWER and self.approvals.give_up()):
+        if self._over or self._cancelled.is_set() or (by == NO_ANSWER and self.approvals.give_up()):
             return
         self._cancelled.set()
         try:
@@ -292,6 +294,7 @@ class AttemptRun:
             final_message=message if isinstance(message, str) else "",
             result=final,
         )
+        self._over = True
         await self._recorder.commit(
             attempt,
             *steps,

@@ -224,6 +224,7 @@ def test_scrolling_up_stays_where_it_is_while_new_lines_come(tmp_path: Path) -> 
             user.sees("Paragraph 59.")
             user.presses("pgup", "pgup")
             user.sees("Paragraph 33.")
+            user.sees("Paragraph 39.")  # The last row: the whole picture is there.
             top = [row[:30].rstrip() for row in user.rows[1:18]]
             simulator.release("gate")
             user.sees("new lines below")

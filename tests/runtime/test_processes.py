@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -26,14 +27,26 @@ def root(tmp_path: Path) -> Path:
     return make_repository(tmp_path / "ws", {"src/a.py": "a\n"})
 
 
+_before: list[str] = []
+"""Zombies that were there before the test: orphans of other tests' killed programs are re-parented to this process."""
+
+
+@pytest.fixture(autouse=True)
+def known_zombies() -> Iterator[None]:
+    _before[:] = []
+    _before[:] = zombies()
+    yield
+
+
 def zombies() -> list[str]:
+    """Ended children of this process that nobody has reaped, without those from before the test."""
     found = []
     for path in Path("/proc").glob("[0-9]*/stat"):
         try:
             fields = path.read_text().rpartition(")")[2].split()
         except OSError:
             continue
-        if fields[0] == "Z" and fields[1] == str(os.getpid()):
+        if fields[0] == "Z" and fields[1] == str(os.getpid()) and path.parent.name not in _before:
             found.append(path.parent.name)
     return found
 
