@@ -38,6 +38,7 @@ ACTIONS = (
     Action("sessions", "Earlier sessions (opening one is reading)", ("F2",), "/sessions"),
     Action("tasks", "Tasks: look at, cancel, force stop", ("F4",), "/tasks"),
     Action("changes", "Changes and checks of the task", ("F5",), "/diff"),
+    Action("diagnostics", "Diagnostics: budgets, slots, events", (), "/diagnostics"),
     Action("find", "Find in the conversation", ("F3",), "/find", argument="text"),
     Action("copy.reply", "Copy the last reply", (), "/copy"),
     Action("sidebar", "Show or hide the sidebar", ("F8",), "/sidebar"),

@@ -63,11 +63,18 @@ def _changes(screen: "Screen") -> View:
     return Changes(screen)
 
 
+def _diagnostics(screen: "Screen") -> View:
+    from .diagnostics import Diagnostics
+
+    return Diagnostics(screen)
+
+
 VIEWS: dict[str, Factory] = {
     "palette": _palette,
     "help": _help,
     "sessions": _sessions,
     "tasks": _tasks,
     "changes": _changes,
+    "diagnostics": _diagnostics,
 }
 """Action id to the view it opens. The modules are imported when they are first opened."""

@@ -7,7 +7,16 @@ from support.scripted_port import event
 
 from fluzo.core import events
 from fluzo.core.events import TextDelta
-from fluzo.core.port import CancelTask, ForceStopTask, SessionDetail, SessionList, TaskDetail, TaskList
+from fluzo.core.port import (
+    CancelTask,
+    CapacityStatus,
+    EventPage,
+    ForceStopTask,
+    SessionDetail,
+    SessionList,
+    TaskDetail,
+    TaskList,
+)
 from fluzo.screens.app import Options
 
 F2 = "\x1bOQ"
@@ -288,4 +297,36 @@ def test_the_changes_of_a_session_that_is_read_are_those_of_its_newest_task() ->
         assert TaskList(1, "", "s_7") in shown.port.queries
 
     answers = {**SESSIONS, TaskList: {"tasks": [ENDED]}, TaskDetail: ENDED_DETAIL}
+    inside(look, columns=120, rows=40, answers=answers)
+
+
+# --- diagnostics ----------------------------------------------------------------------------------------------
+
+
+def test_diagnostics_show_budgets_slots_compactions_the_trace_and_the_last_events() -> None:
+    compacted = events.ContextCompacted("x_1", "context is full", 90_000, 20_000, 1, 41, 60, 100_000)
+    log = [event(7, events.WarningRaised("w", "odd\x1b[2J")), event(8, compacted)]
+    slot = {"kind": "pool", "name": "local", "limit": 2, "occupied": 1, "uncertain": 1, "queued": 0, "shadow": 0}
+    answers = {
+        TaskDetail: detail_of(RUNNING),
+        CapacityStatus: {"slots": [slot]},
+        EventPage: {"events": [events.event_to_json(item) for item in log]},
+    }
+
+    async def look(shown: ScriptedScreen) -> None:
+        begin_task(shown)
+        shown.screen.run_action("diagnostics")
+        await until(lambda: "WarningRaised" in picture(shown))
+        rows = picture(shown)
+        assert "4bf92f35" in rows
+        assert "reported" in rows
+        assert "1 of 2 occupied, 0 queued, 1 uncertain" in rows
+        assert "90k to 20k tokens" in rows
+        assert "41 messages, context is full" in rows
+        assert "odd<U+001B>[2J" in rows
+        shown.screen.apply(event(60, events.TaskStateChanged("running", "stopping")))
+        await until(lambda: EventPage("t_1", 8, 500) in shown.port.queries)
+        assert picture(shown).count("WarningRaised") == 1, "an event is taken once"
+        assert shown.port.commands[1:] == []
+
     inside(look, columns=120, rows=40, answers=answers)

@@ -1,5 +1,6 @@
 from typing import Any
 
+from fluzo.screens.diagnostics import budget_rows, event_row, slot_rows
 from fluzo.screens.diff import result_rows
 from fluzo.screens.diff_text import YOURS, diff_rows
 from fluzo.screens.sessions import about_session, session_row
@@ -129,3 +130,46 @@ def test_changes_from_before_the_task_are_told_apart_and_places_fit_the_whole_pa
     assert "  deleted  old.py  +0 -1" in rows
     assert rows[found.hunks[0]] == "@@ -3,3 +3,4 @@"
     assert "too large" in rows[-1]
+
+
+SPENT = {
+    "turns": 3,
+    "tool_calls": 2,
+    "active_seconds": 61.0,
+    "input_tokens": 3000,
+    "output_tokens": 1000,
+    "estimated_tokens": 1000,
+    "cost_microunits": 0,
+}
+LIMITS = {"max_turns": 3, "max_total_tokens": 200_000, "max_tool_calls": 90, "max_active_seconds": 600}
+
+
+def test_budgets_say_where_each_figure_comes_from_and_mark_what_is_used_up() -> None:
+    rows = budget_rows({"consumption": SPENT, "limits": LIMITS, "result": None})
+    words = [" ".join(text(line).split()) for line in rows]
+    assert words == [
+        "turns 3 of 3 counted",
+        "tool calls 2 of 90 counted",
+        "active time 01:01 of 10:00 measured",
+        "tokens 4k of 200k partly estimated",
+    ]
+    assert rows[0][1][0] == "class:warn.fg"
+    assert rows[1][1][0] != "class:warn.fg"
+    ended = {"budget": {"tokens": {"used": 5000, "allowed": 9000, "provenance": "reported"}}}
+    assert [" ".join(text(line).split()) for line in budget_rows({"result": ended})] == ["tokens 5k of 9k reported"]
+
+
+def test_an_uncertain_slot_is_told_apart_from_an_occupied_one() -> None:
+    slot = {"kind": "pool", "name": "local", "limit": 2, "occupied": 2, "uncertain": 1, "queued": 3, "shadow": 0}
+    assert " ".join(text(slot_rows([slot])[0]).split()) == "pool local 2 of 2 occupied, 3 queued, 1 uncertain"
+    assert "uncertain" not in text(slot_rows([{**slot, "uncertain": 0}])[0])
+
+
+def test_an_event_is_one_row_with_nothing_hidden() -> None:
+    item = {
+        "at": "2026-01-01T10:11:12Z",
+        "seq": 7,
+        "type": "WarningRaised",
+        "data": {"message": "a\x1b[2J\nb", "code": ""},
+    }
+    assert " ".join(text(event_row(item)).split()) == "10:11:12 7 WarningRaised message a<U+001B>[2J b"
