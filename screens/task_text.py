@@ -8,7 +8,7 @@ from typing import Any
 
 from .changes import verdicts
 from .render import wrapped
-from .rows import clock, facts_of, thousands, verb_of
+from .rows import clock, facts_of, subject_of, thousands, verb_of
 from .sanitize import clean
 from .sheet import column, safe
 from .text import Line
@@ -86,7 +86,8 @@ def current_line(item: Mapping[str, Any]) -> Line:
 def operation_line(item: Mapping[str, Any]) -> Line:
     verb = verb_of(str(item["tool"]), str(item["action"]))
     style, outcome = _outcome(item)
-    return [("class:role.tool", f"{safe(verb)} "), (_PLAIN, safe(item["summary"])), (style, f"  {outcome}")]
+    subject = subject_of(str(item["summary"]), facts_of(item.get("result") or {}))
+    return [("class:role.tool", f"{safe(verb)} "), (_PLAIN, safe(subject)), (style, f"  {outcome}")]
 
 
 def _outcome(item: Mapping[str, Any]) -> tuple[str, str]:
@@ -116,8 +117,8 @@ def task_rows(detail: Mapping[str, Any], width: int) -> list[Line]:
     reason = safe(task.get("reason")).replace("_", " ")
     state = f"{safe(task['state'])}{f': {reason}' if reason else ''}"
     rows: list[Line] = [[(STYLES.get(str(task["state"]), _MUTED), state), (_MUTED, f"   task {safe(task['id'])}")]]
-    when = f"asked {safe(task['created_at'])[:19]}, last change {safe(task['updated_at'])[:19]} UTC"
-    rows += [[(_MUTED, when.replace("T", " "))], *_text("request", task["text"], width)]
+    when = f"asked {moment_of(task['created_at'])}, last change {moment_of(task['updated_at'])} UTC"
+    rows += [[(_MUTED, when)], *_text("request", task["text"], width)]
     rows += _error(result.get("error"), width)
     rows += section("waits for you", [_pending(item) for item in detail["pending"]])
     queued = (detail.get("interventions") or {}).values()
@@ -133,6 +134,11 @@ def task_rows(detail: Mapping[str, Any], width: int) -> list[Line]:
 def section(name: str, rows: Sequence[Line]) -> list[Line]:
     """A headed group of rows, or nothing."""
     return [[], [(_STRONG, name)], *([("", "  "), *line] for line in rows)] if rows else []
+
+
+def moment_of(at: object) -> str:
+    """Date and time to the second of a recorded instant (UTC)."""
+    return safe(at)[:19].replace("T", " ")
 
 
 def process_text(item: Mapping[str, Any]) -> str:
@@ -163,7 +169,7 @@ def _attempt(item: Mapping[str, Any]) -> Line:
     state = f"{safe(item['state'])}{f': {reason}' if reason else ''}"
     return [
         (_PLAIN, f"{item['number']}  {column(state, 24)}"),
-        (_MUTED, f"  trace {safe(item['trace_id'])}  {safe(item['started_at'])[:19].replace('T', ' ')}"),
+        (_MUTED, f"  trace {safe(item['trace_id'])}  {moment_of(item['started_at'])}"),
     ]
 
 

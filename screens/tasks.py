@@ -114,6 +114,7 @@ class TaskPage:
         self._screen = screen
         self._task_id = task_id
         self._detail: Mapping[str, Any] | None = None
+        self._made: tuple[int, list[Line]] = (0, [])
         self._reader = Reader(screen, self._read)
         self._sheet = Sheet(self._rows)
         self._sheet.on("c")(lambda: cancel(screen, self._task))
@@ -138,7 +139,7 @@ class TaskPage:
         return self._detail["task"] if self._detail is not None else None
 
     def _read(self, query: Query, snapshot: Snapshot) -> None:
-        self._detail = snapshot.data
+        self._detail, self._made = snapshot.data, (0, [])
 
     def _copy(self) -> None:
         rows = ["".join(part for _, part in line) for line in self._rows()]
@@ -151,7 +152,10 @@ class TaskPage:
     def _rows(self) -> list[Line]:
         if self._detail is None:
             return [[("class:text.muted", safe(self._reader.problem) or "Reading.")]]
-        return task_rows(self._detail, self._screen.layout.columns)
+        columns = self._screen.layout.columns
+        if self._made[0] != columns:
+            self._made = columns, task_rows(self._detail, columns)
+        return self._made[1]
 
 
 # --- ending one -----------------------------------------------------------------------------------------------

@@ -1,7 +1,13 @@
 import asyncio
+import os
+import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
+import pytest
+from support.project import call, make_project, scripted
+from support.screen import user_at
 from support.screen_inside import ScriptedScreen, begin_task, inside
 from support.scripted_port import event
 
@@ -18,6 +24,7 @@ from fluzo.core.port import (
     TaskList,
 )
 from fluzo.screens.app import Options
+from fluzo.simulator.server import Simulator
 
 F2 = "\x1bOQ"
 F4 = "\x1bOS"
@@ -192,6 +199,7 @@ def test_the_tasks_say_what_runs_and_since_when_and_open_in_full() -> None:
         shown.keys("\r")
         await until(lambda: "also the docs" in picture(shown))
         rows = picture(shown)
+        assert "asked 2026-01-01 10:00:00, last change 2026-01-01 10:05:00 UTC" in rows
         assert "4242  pytest -q" in rows
         assert "not run  pytest -q" in rows
         assert "trace 4bf92f35" in rows
@@ -330,3 +338,93 @@ def test_diagnostics_show_budgets_slots_compactions_the_trace_and_the_last_event
         assert shown.port.commands[1:] == []
 
     inside(look, columns=120, rows=40, answers=answers)
+
+
+# --- all of them ----------------------------------------------------------------------------------------------
+
+ALLOWED_ESCAPES = re.compile("\x1b(?:\\[[0-9;?>]*[A-Za-z]|\\[[0-9;]* q|[78]|\\(B|\\[>4;1m|\\[>4m)")
+HOSTILE = "A\x1b]52;c;ZXZpbA==\x07B\x1b[2J\x1b[?1049lC\x9b31mD\x1bP1$q\x1b\\E\x00\x07\x08\u202eF\r\nG"
+
+
+def poisoned(value: Any) -> Any:
+    """The same value with every text in it but names of states and times made hostile."""
+    if isinstance(value, dict):
+        kept = ("id", "session_id", "type", "at", "verdict")
+        return {key: item if key in kept else poisoned(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [poisoned(item) for item in value]
+    return value + HOSTILE if isinstance(value, str) else value
+
+
+@pytest.mark.parametrize("name", ["sessions", "tasks", "task", "force stop", "changes", "diagnostics"])
+def test_no_control_byte_of_a_record_reaches_the_terminal(name: str) -> None:
+    slot = {"kind": "pool", "name": "local", "limit": 2, "occupied": 1, "uncertain": 1, "queued": 0, "shadow": 0}
+    warned = event(7, events.WarningRaised("w", "odd"))
+    error = {"code": "task_failed", "message": "it broke", "hint": "try again"}
+    pending = [{"question": "which one?"}, {"tool": "run", "summary": "rm"}]
+    detail = poisoned({**ENDED_DETAIL, "pending": pending, "processes": [{"pid": 1, "command": "sh"}]})
+    detail["task"]["result"] |= {"error": poisoned(error)}
+    answers = {
+        **poisoned(SESSIONS),
+        TaskList: poisoned({"tasks": [RUNNING]}),
+        TaskDetail: detail,
+        CapacityStatus: {"slots": [poisoned(slot)]},
+        EventPage: {"events": [poisoned(events.event_to_json(warned))]},
+    }
+    answers[SessionDetail] = poisoned(SESSIONS[SessionDetail])
+    answers[TaskList]["tasks"][0]["state"] = "running"
+    opening = {"task": ("tasks", "\r"), "force stop": ("tasks", "K")}
+
+    async def attack(shown: ScriptedScreen) -> None:
+        begin_task(shown)
+        if name == "changes":
+            shown.screen.apply(event(90, events.TaskStateChanged("running", "completed")))
+        action, key = opening.get(name, (name, ""))
+        shown.screen.run_action(action)
+        await until(lambda: "<U+" in picture(shown))
+        if key:
+            shown.keys(key)
+            await until(lambda: "Tasks" not in picture(shown) and "<U+" in picture(shown))
+        left = ALLOWED_ESCAPES.sub("", shown.written)
+        assert not re.search("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202e]", left), left[:400]
+        assert "]52;" not in left.replace("<U+001B>]52;", "")
+
+    inside(attack, columns=120, rows=40, answers=answers)
+
+
+@pytest.mark.parametrize(("columns", "rows"), [(80, 24), (120, 40)])
+def test_the_views_over_a_real_task(tmp_path: Path, columns: int, rows: int) -> None:
+    held = {"respond": {"parts": [{"text": "Half"}, {"hold": "gate"}, {"text": " and half."}]}}
+    write = call("write_file", {"path": "new.txt", "content": "hello\n"})
+    with Simulator(scripted(write, held)) as simulator:
+        project = make_project(tmp_path / "p", simulator.base_url)
+        with user_at(cwd=project.root, env=os.environ, columns=columns, rows=rows) as user:
+            user.sees("Type a task")
+            user.types("write it\r")
+            user.sees("Half")
+            user.types(F4)
+            user.sees("last: write new.txt")
+            user.types("\r")
+            user.sees("operations")
+            user.presses("esc", "esc")
+            user.types(F5)
+            user.sees("so far; the task is running")
+            user.sees("+hello")
+            user.presses("esc")
+            user.types("/diagnostics\r")
+            user.sees("occupied")
+            user.sees_match("trace +[0-9a-f]{32}")
+            user.presses("esc")
+            simulator.release("gate")
+            user.sees("done in")
+            user.types(F5)
+            user.sees("1 + hello")
+            assert "unverified: no checks are declared" in user.screen
+            user.presses("esc")
+            user.types(F2)
+            user.sees("last  Half and half.")
+            user.types("\r")
+            user.sees_no("Enter look")
+            user.sees("Half and half.")
+            user.presses("ctrl-c", "ctrl-c")
+            assert user.leaves() == 0

@@ -64,6 +64,9 @@ def test_an_operation_without_a_recorded_end_is_unknown_and_never_done() -> None
     assert "OUTCOME UNKNOWN" in text(operation_line({**item, "state": "unknown", "result": {}}))
     assert "dispatched" in text(operation_line({**item, "state": "dispatched", "result": {}}))
     ended = {**item, "state": "known_result", "ok": True, "result": {"exit_status": 0, "elapsed_seconds": 1.5}}
+    edit = {**item, "tool": "edit_file", "action": "edit", "state": "known_result", "ok": True, "summary": "a.py +1 -2"}
+    edit = {**edit, "result": {"lines_added": 1, "lines_removed": 2}}
+    assert text(operation_line(edit)) == "edit a.py  +1 -2  by once"
     assert text(operation_line(ended)) == "run rm x  exit 0 1.5 s  by once"
 
 
