@@ -35,7 +35,7 @@ class Changes:
         self._task: Mapping[str, Any] | None = None
         self._shown = Rows()
         self._reader = Reader(screen, self._read)
-        self._sheet = Sheet(lambda: self._shown.rows)
+        self._sheet = Sheet(screen, lambda: self._shown.rows)
         self._sheet.on("n")(lambda: self._jump(self._shown.hunks, 1))
         self._sheet.on("p")(lambda: self._jump(self._shown.hunks, -1))
         self._sheet.on("]")(lambda: self._jump(self._shown.files, 1))

@@ -27,9 +27,9 @@ class Sessions:
     def __init__(self, screen: "Screen") -> None:
         self._screen = screen
         self._details: dict[str, Mapping[str, Any]] = {}
-        self._records = Records(screen, "sessions", SessionList, self._moved)
         self._reader = Reader(screen, self._detail_read)
-        self._sheet = Sheet(self._rows, picks=True, moved=self._moved)
+        self._sheet = Sheet(screen, self._rows, picks=True, moved=self._moved)
+        self._records = Records(screen, "sessions", SessionList, self._moved, self._sheet)
         self._sheet.on("enter")(self._open)
         self.focus = sheet_window(self._sheet)
         self.container: AnyContainer = framed(screen, self._head, self.focus, self._about)
@@ -46,13 +46,8 @@ class Sessions:
             self._details.clear()
             self._records.read()
 
-    @property
-    def _lit(self) -> Mapping[str, Any] | None:
-        items = self._records.items
-        return items[min(self._sheet.lit, len(items) - 1)] if items else None
-
     def _moved(self) -> None:
-        lit = self._lit
+        lit = self._records.lit
         if lit is not None and str(lit["id"]) not in self._details:
             self._reader.ask(SessionDetail(str(lit["id"]), _MESSAGES))
         if self._sheet.lit >= len(self._records.items) - 1:
@@ -62,7 +57,7 @@ class Sessions:
         self._details[str(snapshot.data["session"]["id"])] = snapshot.data
 
     def _open(self) -> None:
-        screen, lit = self._screen, self._lit
+        screen, lit = self._screen, self._records.lit
         if lit is None or screen.link is None:
             return
         if screen.state.running:
@@ -88,7 +83,7 @@ class Sessions:
         return [session_row(item, room, here=item["id"] == self._screen.state.session_id) for item in items]
 
     def _about(self) -> list[Line]:
-        lit = self._lit
+        lit = self._records.lit
         if lit is None:
             return []
         detail = self._details.get(str(lit["id"]))

@@ -27,15 +27,17 @@ LIT = "class:bg.select class:text.on_select"
 
 
 class Sheet(UIControl):
-    """`rows` is asked each frame. With `picks` one row is lit and stays in view; `last` is called on the last one."""
+    """`rows` is asked each frame. With `picks` one row is lit and stays in view; `moved` is called after each move."""
 
     def __init__(
         self,
+        screen: "Screen",
         rows: Callable[[], Sequence[Line]],
         *,
         picks: bool = False,
         moved: Callable[[], None] = lambda: None,
     ) -> None:
+        self._screen = screen
         self._rows = rows
         self._moved = moved
         self._picks = picks
@@ -54,9 +56,13 @@ class Sheet(UIControl):
 
         def register(call: Callable[[], object]) -> None:
             for key in keys:
-                self.keys.add(key)(partial(_call, call))
+                self.keys.add(key)(partial(self._call, call))
 
         return register
+
+    def _call(self, call: Callable[[], object], event: KeyPressEvent) -> None:
+        self._screen.flash = ""
+        call()
 
     def move(self, rows: int) -> None:
         last = max(len(self._rows()) - 1, 0)
@@ -91,10 +97,6 @@ class Sheet(UIControl):
             drawn = fitted(line, self.left, width - 1)
             shown.append(_lit(drawn, width - 1) if self._picks and number == self.lit else [("", " "), *drawn])
         return rows_content(shown)
-
-
-def _call(call: Callable[[], object], event: KeyPressEvent) -> None:
-    call()
 
 
 def fitted(line: Line, left: int, width: int) -> Line:
@@ -204,18 +206,26 @@ class Reader:
 
 
 class Records:
-    """Records of one kind, newest first, a page at a time. `query(limit, before)` asks for a page."""
+    """Records of one kind, newest first, a page at a time, and which of them is lit on the sheet.
+
+    `query(limit, before)` asks for a page. The lit record stays the same one when newer ones come.
+    """
 
     def __init__(
-        self, screen: "Screen", name: str, query: Callable[[int, str], Query], taken: Callable[[], None]
+        self, screen: "Screen", name: str, query: Callable[[int, str], Query], taken: Callable[[], None], sheet: Sheet
     ) -> None:
         self._name = name
+        self._sheet = sheet
         self._query = query
         self._changed = taken
         self.reader = Reader(screen, self._taken)
         self.items: list[Mapping[str, Any]] = []
         self.more = False
         self.read_once = False
+
+    @property
+    def lit(self) -> Mapping[str, Any] | None:
+        return self.items[min(self._sheet.lit, len(self.items) - 1)] if self.items else None
 
     def read(self) -> None:
         """Read again what is there, and at least the first page."""
@@ -228,7 +238,11 @@ class Records:
     def _taken(self, query: Query, snapshot: Snapshot) -> None:
         page = list(snapshot.data[self._name])
         asked: Any = query
+        lit = self.lit
         self.items = [*self.items, *page] if asked.before else page
+        if lit is not None and self._sheet.lit:
+            ids = [item["id"] for item in self.items]
+            self._sheet.lit = ids.index(lit["id"]) if lit["id"] in ids else self._sheet.lit
         self.more = len(page) >= asked.limit
         self.read_once = True
         self._changed()

@@ -35,19 +35,20 @@ class Tasks:
     def __init__(self, screen: "Screen") -> None:
         self._screen = screen
         self._details: dict[str, Mapping[str, Any]] = {}
-        self._records = Records(screen, "tasks", TaskList, self._moved)
         self._reader = Reader(screen, self._detail_read)
-        self._sheet = Sheet(self._rows, picks=True, moved=self._moved)
+        self._sheet = Sheet(screen, self._rows, picks=True, moved=self._moved)
+        self._records = Records(screen, "tasks", TaskList, self._moved, self._sheet)
         self._sheet.on("enter")(self._open)
-        self._sheet.on("c")(lambda: cancel(screen, self._lit))
-        self._sheet.on("K")(lambda: ask_force_stop(screen, self._lit))
+        self._sheet.on("a")(self._answer)
+        self._sheet.on("c")(lambda: cancel(screen, self._records.lit))
+        self._sheet.on("K")(lambda: ask_force_stop(screen, self._records.lit))
         self.focus = sheet_window(self._sheet)
         self.container: AnyContainer = framed(screen, self._head, self.focus, self._about)
         self._moment = moment(screen.state)
         self._records.read()
 
     def hints(self) -> str:
-        return "Enter look  c cancel  K force stop (asks)  Esc back"
+        return "Enter look  a answer  c cancel  K force stop (asks)  Esc back"
 
     def refresh(self) -> None:
         now = moment(self._screen.state)
@@ -56,13 +57,8 @@ class Tasks:
             self._details.clear()
             self._records.read()
 
-    @property
-    def _lit(self) -> Mapping[str, Any] | None:
-        items = self._records.items
-        return items[min(self._sheet.lit, len(items) - 1)] if items else None
-
     def _moved(self) -> None:
-        lit = self._lit
+        lit = self._records.lit
         if lit is not None and str(lit["id"]) not in self._details:
             self._reader.ask(TaskDetail(str(lit["id"])))
         if self._sheet.lit >= len(self._records.items) - 1:
@@ -72,8 +68,18 @@ class Tasks:
         self._details[str(snapshot.data["task"]["id"])] = snapshot.data
 
     def _open(self) -> None:
-        if self._lit is not None:
-            self._screen.open_view(TaskPage(self._screen, str(self._lit["id"])))
+        lit = self._records.lit
+        if lit is not None:
+            self._screen.open_view(TaskPage(self._screen, str(lit["id"])))
+
+    def _answer(self) -> None:
+        """Go to the card of what the task asks; it is answered there and nowhere else."""
+        screen = self._screen
+        if screen.request is None:
+            screen.say("Nothing is asked")
+        else:
+            screen.close_view()
+            screen.run_action("answer")
 
     def _elapsed(self, task: Mapping[str, Any]) -> float:
         shown = self._screen.state.tasks.get(str(task["id"]))
@@ -98,7 +104,7 @@ class Tasks:
         return [task_row(item, width, self._elapsed(item), glyphs) for item in items]
 
     def _about(self) -> list[Line]:
-        lit = self._lit
+        lit = self._records.lit
         if lit is None:
             return []
         rows = about_task(lit, self._details.get(str(lit["id"])), self._elapsed(lit))
@@ -116,7 +122,7 @@ class TaskPage:
         self._detail: Mapping[str, Any] | None = None
         self._made: tuple[int, list[Line]] = (0, [])
         self._reader = Reader(screen, self._read)
-        self._sheet = Sheet(self._rows)
+        self._sheet = Sheet(screen, self._rows)
         self._sheet.on("c")(lambda: cancel(screen, self._task))
         self._sheet.on("K")(lambda: ask_force_stop(screen, self._task))
         self._sheet.on("y")(self._copy)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from support.project import call, make_project, scripted
 from support.screen import user_at
-from support.screen_inside import ScriptedScreen, begin_task, inside
+from support.screen_inside import ScriptedScreen, ask, begin_task, inside, request
 from support.scripted_port import event
 
 from fluzo.core import events
@@ -258,6 +258,46 @@ def test_a_force_stop_wants_the_typed_word() -> None:
         assert shown.port.commands[-1] == ForceStopTask("t_1")
 
     inside(look, columns=120, rows=40, answers=TASKS)
+
+
+def test_from_the_list_one_goes_to_the_card_with_nothing_chosen() -> None:
+    async def look(shown: ScriptedScreen) -> None:
+        begin_task(shown)
+        shown.keys(F4)
+        await until(lambda: "now: run pytest -q" in picture(shown))
+        shown.keys("a")
+        assert "Nothing is asked" in picture(shown)
+        ask(shown, request())
+        picture(shown)
+        shown.keys("a")
+        rows = picture(shown)
+        assert shown.screen.body.focus == "card"
+        assert "you answer here" in rows
+        assert "Nothing is asked" not in rows
+        assert shown.screen.card.choice == 0
+        assert shown.approvals() == []
+
+    inside(look, columns=120, rows=40, answers=TASKS)
+
+
+def test_the_lit_task_stays_the_same_one_when_a_newer_one_comes_and_older_pages_are_read() -> None:
+    rows = [task_row(id=f"t_{number}", text=f"number {number}", reason="") for number in range(120, 0, -1)]
+    known = {TaskList: {"tasks": rows[1:51]}, TaskDetail: detail_of(rows[2])}
+
+    async def look(shown: ScriptedScreen) -> None:
+        shown.keys(F4)
+        await until(lambda: "50 tasks or more" in picture(shown))
+        shown.keys("j")
+        assert ">✓ completed number 118" in picture(shown)
+        known[TaskList]["tasks"] = rows[0:50]
+        begin_task(shown)
+        await until(lambda: "number 120" in picture(shown))
+        assert ">✓ completed number 118" in picture(shown)
+        known[TaskList]["tasks"] = rows[50:90]
+        shown.keys("G")
+        await until(lambda: TaskList(50, "t_71") in shown.port.queries and "90 tasks" in picture(shown))
+
+    inside(look, columns=120, rows=40, answers=known)
 
 
 # --- changes --------------------------------------------------------------------------------------------------
