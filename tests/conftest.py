@@ -6,6 +6,7 @@ the one server that its command line names.
 """
 
 import os
+import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -49,6 +50,10 @@ def _guard(event: str, args: tuple[object, ...]) -> None:
 
 
 sys.addaudithook(_guard)
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # Begun in the background of a script: what the tests start would inherit that Ctrl+C is ignored.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def _is_stripped(name: str) -> bool:

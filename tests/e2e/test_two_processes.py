@@ -1,6 +1,5 @@
 """One workspace and several Fluzo processes: who owns it, who waits, who looks, cancels and kills."""
 
-import contextlib
 import json
 import os
 import signal
@@ -147,19 +146,11 @@ def test_waiting_has_an_end(tmp_path: Path) -> None:
             with started(project, "run", "--wait", "100", "--output", "json", "more") as waiting:
                 assert waiting.stderr is not None
                 waiting.stderr.readline()
-                _interrupt(waiting)
+                waiting.send_signal(signal.SIGINT)
                 assert end_of(waiting, 130)["error"]["code"] == "cancelled"
             simulator.release("gate")
             end_of(process, 0)
     assert len(project.json("tasks", "list")["tasks"]) == 1
-
-
-def _interrupt(process: Process) -> None:
-    """Press Ctrl+C until it is over: one that comes while Python itself is busy may be lost (docs of `signal`)."""
-    while process.poll() is None:
-        process.send_signal(signal.SIGINT)
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(5)
 
 
 @pytest.mark.parametrize("seconds", ["-1", "nan", "inf", "1e9"])

@@ -36,6 +36,8 @@ KEYS = {
 SIZES = ((80, 24), (120, 40), (160, 50))
 DEADLINE_SECONDS = 20
 """No test waits for this; it only keeps a hang from lasting for ever."""
+REST_READS = 5
+REST_SECONDS = 0.05
 
 
 class ScriptedUser:
@@ -80,6 +82,10 @@ class ScriptedUser:
         while not there():
             if not self._read(DEADLINE_SECONDS):
                 raise AssertionError(f"{complaint}; the screen was:\n{self.screen}")
+        # A picture may arrive in pieces: take the rest of it, however long the mark goes on moving.
+        for _ in range(REST_READS):
+            if not self._read(REST_SECONDS):
+                break
 
     def _read(self, seconds: float) -> bool:
         try:
