@@ -2,6 +2,7 @@
 
 import errno
 import os
+import random
 import socket
 import threading
 from pathlib import Path
@@ -241,8 +242,11 @@ def test_a_directory_swapped_for_a_link_never_lets_a_read_or_a_write_out(root: P
 
     def swap() -> None:
         directory = os.open(root, os.O_RDONLY)
+        uneven = random.Random(1)
         while not done.is_set():
             rename_exchange(directory, b"spot", b"other")
+            for _ in range(uneven.randrange(2000)):  # Out of step with the reader, or one side may never be met.
+                pass
         os.close(directory)
 
     swapper = threading.Thread(target=swap)
