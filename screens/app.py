@@ -27,14 +27,15 @@ from .approval import Card
 from .board import NoticeBoard
 from .body import Body
 from .completion import ComposerCompleter, FileIndex
-from .composer import Composer, rows_needed
+from .composer import Composer
+from .frames import Frames
 from .intake import Intake, new_request_id, utc_now, warm
 from .keys import Registry
 from .layout import Layout, arrange
 from .motion import Motion
 from .render import BlockRenderer
 from .state import Noted, PageRead, QueueReturned, State, Submitted, reduce
-from .terminal import FRAME_BEGIN, FRAME_END, KeyReader, ScreenOutput, register_keys, restored
+from .terminal import KeyReader, ScreenOutput, register_keys, restored
 from .text import Line
 from .theme import color_depth, glyphs_for, ground_color, style_for
 from .transcript import Transcript
@@ -107,11 +108,9 @@ class Screen:
         self.link: Link | None = None
         self.quit_at = 0.0
         self.acted_at = -10.0
-        self.frames = 0
-        self._loop: asyncio.AbstractEventLoop | None = None
+        self.loop: asyncio.AbstractEventLoop | None = None
+        self.frames = Frames(self)
         self.intake = Intake(self, opener)
-        self._tick_due: asyncio.TimerHandle | None = None
-        self._page_asked = 0
         self.body = Body(self)
         self.app: Application[int] = self._application(keyboard, output)
         self.motion = Motion(self)
@@ -130,8 +129,8 @@ class Screen:
             mouse_support=self.body.mouse_on,
             min_redraw_interval=None,
             max_render_postpone_time=0.02,
-            before_render=self._before_render,
-            after_render=self._after_render,
+            before_render=self.frames.before,
+            after_render=self.frames.after,
             input=keyboard,
             output=output,
         )
@@ -157,7 +156,7 @@ class Screen:
             self.link.close()
 
     async def _run(self) -> int:
-        self._loop = loop = asyncio.get_running_loop()
+        self.loop = loop = asyncio.get_running_loop()
         self.intake.attach(loop)
         failed: list[BaseException] = []
 
@@ -192,15 +191,6 @@ class Screen:
 
     # --- the runtime behind it
 
-    def _after_render(self, _: object) -> None:
-        gc.enable()
-        self.app.output.write_raw(FRAME_END)
-        self.app.output.flush()
-        self.frames += 1
-        if self.frames == 1:
-            self.intake.begin()
-        self.motion.drawn()
-
     def open_runtime(self) -> None:
         """Open the runtime, again if it failed before."""
         if self.link is not None and self.state.phase == "failed":
@@ -222,7 +212,7 @@ class Screen:
         if name == "Opened":
             self._opened()
         elif name == "PageRead" and isinstance(update, PageRead):
-            self._page_asked = 0
+            self.frames.page_asked = 0
             if update.newest:
                 self.transcript.reset()
         if before.requests is not self.state.requests:
@@ -232,7 +222,7 @@ class Screen:
         self.motion.state_changed(before, self.state)
         for view in self.views:
             view.refresh()
-        self._tick()
+        self.frames.tick()
         self.changed()
 
     def _opened(self) -> None:
@@ -297,7 +287,7 @@ class Screen:
         return requests[self.request_at] if self.request_at < len(requests) else None
 
     def card_key(self, key: approval.KeyName, text: str = "") -> None:
-        from .actions import card_effect
+        from .answering import card_effect
 
         self.card, effect = approval.press(self.card, key, text, self.now())
         card_effect(self, effect)
@@ -356,42 +346,6 @@ class Screen:
 
     def _composer_changed(self) -> None:
         self.flash = ""
-
-    def _before_render(self, _: object) -> None:
-        gc.disable()
-        self.app.output.write_raw(FRAME_BEGIN)
-        size = self.app.output.get_size()
-        columns, rows = size.columns, size.rows
-        self.card_rows = []
-        needed = 0
-        bare = arrange(columns, rows, 0, 1, sidebar_hidden=self.sidebar_hidden)
-        composer = rows_needed(self.composer, bare.composer.width - 2)
-        if self.request is not None and bare.size != "too small":
-            room = arrange(columns, rows, rows, composer, sidebar_hidden=self.sidebar_hidden).card.height
-            self.card_rows = self.body.card_lines(bare.rule.width, room)
-            needed = len(self.card_rows)
-        self.layout = arrange(columns, rows, needed, composer, sidebar_hidden=self.sidebar_hidden)
-        self.body.place()
-        self._page_older()
-
-    def _page_older(self) -> None:
-        """Fetch the page before the oldest message when its beginning comes near."""
-        state, link = self.state, self.link
-        near = state.more and not self.transcript.follow and self.transcript.near_top
-        if near and link is not None and self._page_asked != state.older:
-            self._page_asked = state.older
-            link.read_page(state.session_id, state.older)
-
-    def _tick(self) -> None:
-        """Once a second while a duration is on screen; never while nothing runs."""
-        if self._tick_due is None and self._loop is not None and (self.state.running or self.state.requests):
-            self._tick_due = self._loop.call_later(1.0, self._ticked)
-
-    def _ticked(self) -> None:
-        self._tick_due = None
-        if self.app.is_running:
-            self.changed()
-            self._tick()
 
 
 def run_screen(options: Options, opener: "Callable[[], Opener]") -> int:

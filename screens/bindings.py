@@ -8,7 +8,8 @@ from prompt_toolkit.filters import Condition, Filter
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.keys import Keys
 
-from .actions import QUIT_SECONDS, enter, escape, focus_next
+from .actions import QUIT_SECONDS, escape, focus_next
+from .composing import enter
 from .keys import parse_key
 from .terminal import FOCUS_IN, FOCUS_OUT
 

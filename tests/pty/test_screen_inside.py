@@ -84,11 +84,11 @@ def test_an_idle_screen_writes_nothing() -> None:
         while quiet < 3:  # Until what the opening and this draw have set going is over.
             await asyncio.sleep(0.02)
             quiet = 0 if shown.terminal.taken() else quiet + 1
-        frames = shown.screen.frames
+        frames = shown.screen.frames.drawn
         for _ in range(50):
             await asyncio.sleep(0)
         assert shown.terminal.taken() == ""
-        assert shown.screen.frames == frames
+        assert shown.screen.frames.drawn == frames
         assert not shown.screen.motion.moving
 
     inside(idle, columns=120, rows=40)

@@ -79,7 +79,7 @@ class ScriptedScreen:
 
     def lay_out(self) -> None:
         """All of a frame but the drawing."""
-        self.screen._before_render(None)
+        self.screen.frames.before(None)
         self.screen.app.output.flush()
         self.terminal.taken()
 
@@ -150,7 +150,7 @@ def inside(
             screen.depth = depth
             shown = ScriptedScreen(screen, terminal, port, clock)
             running = asyncio.ensure_future(screen._run())
-            while not screen.app.is_running or screen.frames == 0 or screen.state.phase != "ready":
+            while not screen.app.is_running or screen.frames.drawn == 0 or screen.state.phase != "ready":
                 await asyncio.sleep(0)
             with set_app(screen.app):
                 await work(shown)

@@ -1,0 +1,119 @@
+"""What a person does with a request: answer it, deny it, look at it whole; and the session's YOLO mode.
+
+Invariant: nothing here approves but `answer`, which only the focused card calls after its two acts. Denying can be
+reached from everywhere.
+"""
+
+from typing import TYPE_CHECKING
+
+from .approval import ANSWERS, Effect
+from .state import CommandSent, YoloChosen
+
+if TYPE_CHECKING:
+    from .app import Screen
+
+YOLO_TEXT = (
+    "YOLO: in this session nothing asks. Every command and edit the agent wants runs as you, UNSANDBOXED. "
+    "Denials and limits still hold. To turn it on type:  /yolo yolo"
+)
+
+
+def deny(screen: "Screen", argument: str = "") -> None:
+    request = screen.request
+    if request is None:
+        screen.say("Nothing is asked")
+    elif request.kind == "question":
+        screen.say("A question is answered by its choices or with /answer, or cancel the task")
+    else:
+        answer(screen, 1)
+
+
+def answer(screen: "Screen", choice: int) -> None:
+    """Send the chosen answer with the identity of exactly this request; the card shows `sent` until it is so."""
+    request = screen.request
+    if request is None or screen.link is None or request.sent:
+        return
+    if request.kind == "question":
+        choices = list(request.data.get("choices") or ())
+        if choice <= len(choices):
+            answer_question(screen, str(choices[choice - 1]))
+        return
+    word = ANSWERS[choice - 1]
+    screen.apply(CommandSent(request.operation_id, word))
+    screen.link.answer_permission(request.task_id, request.operation_id, request.fingerprint, word)
+
+
+def answer_question(screen: "Screen", text: str) -> None:
+    request = screen.request
+    if request is not None and screen.link is not None and not request.sent:
+        screen.apply(CommandSent(request.operation_id, "your answer"))
+        screen.link.answer_question(request.task_id, request.operation_id, text)
+
+
+def answer_command(screen: "Screen", argument: str = "") -> None:
+    """`/answer` puts the keyboard on the card; with a text it answers a question. It never approves."""
+    request = screen.request
+    if request is None:
+        screen.say("Nothing is asked")
+    elif argument and request.kind == "question":
+        answer_question(screen, argument)
+    else:
+        screen.body.focus_card()
+
+
+def card_effect(screen: "Screen", effect: Effect) -> None:
+    if effect.kind == "insert":
+        screen.body.focus_composer()
+        screen.composer.insert(effect.text) if "\n" not in effect.text else screen.composer.paste(effect.text)
+    elif effect.kind in ("blur", "next"):
+        if effect.kind == "next" and len(screen.state.blocks):
+            screen.body.focus_transcript()
+        else:
+            screen.body.focus_composer()
+        if effect.text:
+            screen.composer.insert(effect.text)
+    elif effect.kind == "answer":
+        screen.body.focus_composer()
+        answer(screen, effect.choice)
+    elif effect.kind == "view":
+        _view_request(screen)
+
+
+def _view_request(screen: "Screen") -> None:
+    from .card import title_of, whole_text
+    from .pager import Pager
+
+    request = screen.request
+    if request is not None:
+        screen.card = screen.card._replace(focused=False, choice=0)
+        screen.open_view(Pager(screen, title_of(request), whole_text(request)))
+
+
+def permissions(screen: "Screen", argument: str = "") -> None:
+    from .pager import Pager
+
+    rows = [
+        f"{item.at[11:19]}  {item.answer:<8} by {item.by:<8} {item.verb} {item.subject}"
+        for item in screen.state.history
+    ]
+    screen.open_view(Pager(screen, "Permission history", "\n".join(rows) or "Nothing was asked in this session."))
+
+
+def yolo_on(screen: "Screen", argument: str = "") -> None:
+    if argument == "yolo":
+        _set_yolo(screen, enabled=True)
+    else:
+        screen.note(YOLO_TEXT, "blocked")
+
+
+def yolo_off(screen: "Screen", argument: str = "") -> None:
+    _set_yolo(screen, enabled=False)
+    screen.say("Permission is asked for again")
+
+
+def _set_yolo(screen: "Screen", *, enabled: bool) -> None:
+    state = screen.state
+    if state.running and screen.link is not None and state.session_id:
+        screen.link.set_yolo(state.session_id, enabled=enabled)  # Shown when the runtime has said so.
+    else:
+        screen.apply(YoloChosen(enabled))

@@ -1,0 +1,106 @@
+"""What the composer does with a draft: send it, queue it, take it back, edit it elsewhere.
+
+Invariant: a draft leaves the composer only when it was sent, queued or run as a command; otherwise it stays as it is.
+"""
+
+from typing import TYPE_CHECKING
+
+from prompt_toolkit.application import run_in_terminal
+
+from .state import QueuedHere
+
+if TYPE_CHECKING:
+    from .app import Screen
+
+
+def send(screen: "Screen", argument: str = "") -> None:
+    """Send the draft: a command, a new task, or a message to the running one."""
+    text = screen.composer.text
+    task = screen.state.task
+    if not text.strip():
+        return
+    if text.startswith("/"):
+        _command(screen, text)
+    elif screen.state.phase == "failed":
+        screen.say("Not sent: Fluzo cannot begin here yet; /retry tries again")
+    elif screen.state.waiting_submit is not None:
+        screen.say("Your last message is still on its way; the draft is kept")
+    elif task is not None and task.state == "stopping":
+        screen.say("The task is stopping; the draft is kept")
+    elif task is not None and screen.state.running:
+        screen.composer.take()
+        screen.apply(QueuedHere(task.id, text))
+        if screen.link is not None:
+            screen.link.queue(task.id, text)
+    else:
+        screen.composer.take()
+        screen.submit(text)
+
+
+def _command(screen: "Screen", text: str) -> None:
+    name, _, rest = text.partition(" ")
+    action = screen.registry.by_slash(name.strip())
+    if action is None:
+        screen.say(f"There is no command {name.split()[0][:30]}; a space before / sends it as text")
+    else:
+        screen.composer.take()
+        screen.run_action(action.id, rest.strip())
+
+
+def take_back(screen: "Screen", argument: str = "") -> None:
+    """Take the newest queued message back into the composer, unless the agent has it already."""
+    waiting = [item for item in screen.state.queued if item.id]
+    if waiting and screen.link is not None:
+        screen.link.withdraw(waiting[-1].task_id, waiting[-1].id, waiting[-1].text)
+    else:
+        screen.say("Your message is on its way" if screen.state.queued else "Nothing is queued")
+
+
+def newline(screen: "Screen", argument: str = "") -> None:
+    screen.composer.newline()
+
+
+def enter(screen: "Screen") -> None:
+    buffer = screen.composer.buffer
+    state = buffer.complete_state
+    if state is not None and state.current_completion is not None:
+        buffer.complete_state = None
+        return
+    before = buffer.document.text_before_cursor
+    if before.endswith("\\"):
+        # A backslash before Enter is a newline; two of them send one.
+        buffer.delete_before_cursor(1)
+        if not before.endswith("\\\\"):
+            buffer.insert_text("\n")
+            return
+    buffer.complete_state = None
+    send(screen)
+
+
+def editor(screen: "Screen", argument: str = "") -> None:
+    """Write the draft in the person's own editor, with pastes unfolded."""
+    from .editing import edit_text
+
+    async def run() -> None:
+        text = await run_in_terminal(lambda: edit_text(screen.composer.text, screen.options.environ), in_executor=True)
+        if text is not None:
+            screen.composer.set(text)
+        else:
+            screen.say("No editor could be started; set VISUAL or EDITOR")
+
+    screen.app.create_background_task(run())
+
+
+def find_history(screen: "Screen", argument: str = "") -> None:
+    found = screen.composer.search_history(argument or screen.composer.text)
+    if found:
+        screen.composer.set(found[0])
+    else:
+        screen.say("Nothing like that was sent before")
+
+
+def show_queue(screen: "Screen", argument: str = "") -> None:
+    from .pager import Pager
+
+    rows = [f"{number}  {item.text}" for number, item in enumerate(screen.state.queued, 1)]
+    screen.open_view(Pager(screen, "Queued messages", "\n\n".join(rows) or "Nothing is queued."))
