@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.complete
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: setup demo test lint types bench soak docs lock clean live live-setup mutate
+.PHONY: setup demo test lint types bench large-history soak docs lock clean live live-setup mutate
 .DEFAULT_GOAL := setup
 
 setup: $(STAMP)
@@ -45,6 +45,10 @@ types: setup
 
 bench: setup
 	$(BIN)/python bench/run.py
+
+# 10,000 messages, 100,000 events, 256 MiB of artifacts, from a seed; `make bench` makes it when it is not there.
+large-history: setup
+	$(BIN)/python bench/large_history.py
 
 # Ten deliberate bugs in the reader, each in a copy of the package: every one must make a named test fail.
 mutate: setup
