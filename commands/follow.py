@@ -193,7 +193,7 @@ class _Follower:
         elif isinstance(update, events.TextDelta):
             self._emit(lambda: {"type": "text_delta", **events.payload_to_json(update)})
             self._take_text(update)
-        else:
+        elif isinstance(update, events.OperationProgress):
             self._emit(lambda: {"type": "operation_progress", **events.payload_to_json(update)})
             self._view.status(self._presenter.running(update))
 

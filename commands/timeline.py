@@ -88,6 +88,8 @@ def _tell_task(payload: Payload, summary: str) -> tuple[str, str] | None:
     match payload:
         case events.SessionCreated(title=title):
             told = "user", f"began a session: {title}"
+        case events.SessionRenamed(title=title, old=old):
+            told = "user", f"renamed the session: {old} -> {title}"
         case events.TaskCreated(text=text):
             told = "user", f"asked: {' '.join(text.split())}"
         case events.TaskStateChanged(new=new, reason=reason):
@@ -133,8 +135,8 @@ def _tell_permission(payload: Payload, summary: str) -> tuple[str, str] | None:
             told = by, f"{verdict}  ({reason})" if summary and not summary.startswith("model ") else ""
         case events.PermissionRequested(tool=tool, summary=text, reason=reason):
             told = "policy", f"wants the user's permission for {tool} {text}  ({reason})"
-        case events.PermissionAnswered(answer=answer, by=by):
-            told = by, f"answered: {answer}"
+        case events.PermissionAnswered(answer=answer, by=by, reason=why):
+            told = by, f"answered: {answer}{f'  ({why})' if why else ''}"
         case events.GrantCreated(kind=kind, issuer=issuer, scope=scope):
             told = issuer, f"{kind} grant: {_scope_text(scope)}"
         case events.GrantConsumed():
@@ -192,7 +194,9 @@ def _tell_course(payload: Payload, summary: str) -> tuple[str, str] | None:
         case events.CapacityReset(slots=slots, by=by):
             told = by, f"freed {slots} slots whose requests may still run"
         case events.LimitsExtended(limit=limit, old=old, new=new, by=by):
-            told = by, f"raised {limit} from {old:g} to {new:g}"
+            told = by, f"{'raised' if new > old else 'lowered'} {limit} from {old:g} to {new:g}"
+        case events.ConfigurationChanged(by=by, changes=changes):
+            told = by, f"changed the settings: {', '.join(str(change.get('key')) for change in changes) or 'reloaded'}"
         case events.ResumeReconciled(differences=differences, unknown=unknown, retry=retry):
             allowed = f", {len(retry)} allowed again" if retry else ""
             told = "user", f"went on: {len(differences)} differences, {len(unknown)} unknown{allowed}"

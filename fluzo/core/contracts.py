@@ -164,6 +164,10 @@ class SearchResult(NamedTuple):
     truncated: bool
 
 
+Watch = Callable[[bytes], None]
+"""Takes output of a running process as it comes, unredacted, on the event loop; never blocks."""
+
+
 class ExecutionBackend(Protocol):
     """Where operations happen. Paths are root-relative; every one is resolved beneath the root by handle.
 
@@ -189,6 +193,10 @@ class ExecutionBackend(Protocol):
     async def execute(self, request: ProcessRequest) -> ProcessResult: ...
 
     async def git(self, request: GitRequest) -> ProcessResult: ...
+
+    def watched(self, watch: Watch) -> "ExecutionBackend":
+        """This backend, with what `execute` reads from a process also given to `watch` while it runs."""
+        ...
 
 
 class Tool(Protocol):
@@ -217,6 +225,22 @@ class ContextProvider(Protocol):
 
 Draft = tuple[Scope, Payload]
 """An event before its commit: the store gives it sequence, id and time."""
+
+
+class SessionSummary(NamedTuple):
+    """A session in figures and in its first and last words. `newest` is its newest task, `verdict` what its checks
+    said; `added` and `removed` are lines over all tasks, so that one changed twice counts twice."""
+
+    newest: Task | None
+    tasks: int = 0
+    turns: int = 0
+    tokens: int = 0
+    branch: str = ""
+    first: str = ""
+    last: str = ""
+    paths: tuple[str, ...] = ()
+    added: int = 0
+    removed: int = 0
 
 
 class Storage(Protocol):
@@ -267,6 +291,10 @@ class Storage(Protocol):
         ...
 
     async def page_sessions(self, *, limit: int, before: str = "") -> tuple[Session, ...]: ...
+
+    async def summaries(self, session_ids: Sequence[str]) -> tuple[SessionSummary, ...]:
+        """What the tasks of each of these sessions came to, in their order."""
+        ...
 
     async def page_tasks(self, *, limit: int, before: str = "", session_id: str = "") -> tuple[Task, ...]: ...
 

@@ -18,6 +18,13 @@ class SessionCreated(NamedTuple):
     title: str
 
 
+class SessionRenamed(NamedTuple):
+    """By an act of the user, who saw the old title."""
+
+    title: str
+    old: str
+
+
 class YoloChanged(NamedTuple):
     enabled: bool
     by: str
@@ -119,9 +126,12 @@ class PermissionRequested(NamedTuple):
 
 
 class PermissionAnswered(NamedTuple):
+    """`reason` is what the user said with a denial; empty for every other answer."""
+
     answer: str
     by: str
     grant_id: str = ""
+    reason: str = ""
 
 
 class GrantCreated(NamedTuple):
@@ -240,8 +250,21 @@ class CapacityReset(NamedTuple):
     by: str
 
 
+class ConfigurationChanged(NamedTuple):
+    """The settings of future tasks were changed by an act of the user (PRD 26.2).
+
+    `version` names the bytes of the file. `changes` (key, old, new) and `effective`, the whole configuration in force,
+    hold public values only; of a private one it is only said that it changed.
+    """
+
+    version: str
+    by: str
+    changes: tuple[Mapping[str, object], ...]
+    effective: Mapping[str, object]
+
+
 class LimitsExtended(NamedTuple):
-    """By an explicit act of the user; what was used up stays used up (PRD 43.1)."""
+    """By an explicit act of the user; what was used up stays used up (PRD 43.1). `new` may be lower than `old`."""
 
     limit: str
     old: float
@@ -265,6 +288,7 @@ class WarningRaised(NamedTuple):
 
 Payload = (
     SessionCreated
+    | SessionRenamed
     | YoloChanged
     | TaskCreated
     | TaskStateChanged
@@ -301,6 +325,7 @@ Payload = (
     | CancelRequested
     | AttemptInterrupted
     | CapacityReset
+    | ConfigurationChanged
     | LimitsExtended
     | ResumeReconciled
     | WarningRaised
@@ -359,7 +384,28 @@ class OperationProgress(NamedTuple):
     elapsed_seconds: float = 0.0
 
 
-LiveUpdate = TextDelta | OperationProgress
+class OutputProgress(NamedTuple):
+    """The end of what a running command has printed, redacted, with its terminal codes; superseded by the next one of
+    the same operation. `total_bytes` counts everything printed so far."""
+
+    task_id: str
+    operation_id: str
+    tail: str
+    total_bytes: int = 0
+
+
+class RetryProgress(NamedTuple):
+    """A model request that failed in passing is sent again after a pause: retry `retry` of at most `retries`."""
+
+    task_id: str
+    turn: int
+    retry: int
+    retries: int
+    delay_seconds: float
+    reason: str
+
+
+LiveUpdate = TextDelta | OperationProgress | OutputProgress | RetryProgress
 
 
 # --- JSON -----------------------------------------------------------------------------------------------------

@@ -13,15 +13,18 @@ from fluzo.core.events import Event, LiveUpdate, event_from_json
 from fluzo.core.records import AttemptState, OperationState, TaskState
 
 PROTOCOL_VERSION = 1
+MAX_REASON_CHARACTERS = 500
 
 __all__ = [
     "Ack",
     "AnswerPermission",
     "AnswerQuestion",
+    "ApplyConfigToActiveWork",
     "AttemptState",
     "CancelTask",
     "CapacityStatus",
     "Command",
+    "ConfigDetail",
     "Event",
     "EventPage",
     "ForceStopTask",
@@ -33,10 +36,12 @@ __all__ = [
     "Port",
     "Query",
     "QueueIntervention",
+    "RenameSession",
     "ResetCapacity",
     "ResumePlan",
     "ResumeTask",
     "RevokeGrant",
+    "SaveConfig",
     "SessionDetail",
     "SessionList",
     "SetYolo",
@@ -107,12 +112,17 @@ class ResumeTask(NamedTuple):
 
 
 class AnswerPermission(NamedTuple):
-    """The user's act on one pending request; refused unless `fingerprint` is still the one being asked."""
+    """The user's act on one pending request; refused unless `fingerprint` is still the one being asked.
+
+    `reason` goes with a denial: it is recorded, and the agent is told it as the user's words, made one line of at most
+    `MAX_REASON_CHARACTERS`.
+    """
 
     task_id: str
     operation_id: str
     fingerprint: str
     answer: Literal["once", "task", "deny"]
+    reason: str = ""
 
 
 class AnswerQuestion(NamedTuple):
@@ -145,11 +155,40 @@ class RevokeGrant(NamedTuple):
     grant_id: str
 
 
+class RenameSession(NamedTuple):
+    """Give a session another title. Refused while its task runs; the acknowledgement's message is the title as kept."""
+
+    session_id: str
+    title: str
+
+
 class SetYolo(NamedTuple):
     """Switch the session's YOLO mode by an act of the user; never stored as a default."""
 
     session_id: str
     enabled: bool
+
+
+class SaveConfig(NamedTuple):
+    """Save settings: key -> plain value, None for "not in the file any more", which means its default.
+
+    All are checked together and written as one. `fingerprint` is that of the file as the user saw it; refused as
+    `config_changed` when the file has moved since. Without values the file is taken over as it stands. The next task
+    gets what was saved; a running one keeps what it began with (PRD 26.2).
+    """
+
+    values: Mapping[str, Any]
+    fingerprint: str
+
+
+class ApplyConfigToActiveWork(NamedTuple):
+    """Give a running task other limits, by name such as `max_turns`; the user has seen them beside what is used up.
+
+    What was used up stays used up: a limit below it ends the task as used up at its next step.
+    """
+
+    task_id: str
+    limits: Mapping[str, float]
 
 
 Command = (
@@ -163,7 +202,10 @@ Command = (
     | WithdrawIntervention
     | ResetCapacity
     | RevokeGrant
+    | RenameSession
     | SetYolo
+    | SaveConfig
+    | ApplyConfigToActiveWork
 )
 
 
@@ -194,6 +236,8 @@ class TaskDetail(NamedTuple):
 
 
 class SessionList(NamedTuple):
+    """Sessions, the newest first, each with what its tasks came to (`SessionSummary`)."""
+
     limit: int = 50
     before: str = ""
 
@@ -230,6 +274,15 @@ class HistoryUsage(NamedTuple):
     """Sizes and counts of this repository's store."""
 
 
+class ConfigDetail(NamedTuple):
+    """Every setting: as saved, as in force, and from where.
+
+    `path` and `fingerprint` of the file (empty when there is none), `in_force` (the fingerprint that the next task's
+    settings come from), `problem` and `hint` when the file cannot be used, `consent` that is missing, and `rows`: see
+    `core.settings_rows`.
+    """
+
+
 Query = (
     TaskList
     | TaskDetail
@@ -240,6 +293,7 @@ Query = (
     | ResumePlan
     | CapacityStatus
     | HistoryUsage
+    | ConfigDetail
 )
 
 

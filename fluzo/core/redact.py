@@ -27,6 +27,12 @@ _SHAPES = re.compile(
 )
 _URL_USERINFO = re.compile(r"(?<=://)[^/\s:@]+:[^/\s@]+(?=@)")
 
+_SHAPE_BEGUN = re.compile(
+    r"(?:\b(?:sk|pk|rk)-|\bgh[pousr]_|\bgithub_pat_|\bxox[abprs]-|\bAKIA|\bAIza|\b(?:hf_|gsk_|glpat-|xai-|r8_)|\beyJ"
+    r"|\bBearer )[A-Za-z0-9._~+/=-]*\Z|://[^/\s@]*\Z"
+)
+"""The end of a text that may go on to be one of the shapes."""
+_LONGEST_BEGINNING = 2048
 MIN_SECRET_LENGTH = 6
 """A shorter value would mask ordinary words; such a credential protects nothing anyway."""
 
@@ -69,6 +75,13 @@ class GrowingRedactor:
             if any(value.startswith(text[-size:]) for value in self._values if len(value) >= MIN_SECRET_LENGTH):
                 return size
         return 0
+
+
+def unfinished(redact: Redactor, text: str) -> int:
+    """How many characters at the end of a redacted text may be the beginning of a secret that goes on."""
+    known = redact.begun(text) if isinstance(redact, GrowingRedactor) else 0
+    shape = _SHAPE_BEGUN.search(text, max(len(text) - _LONGEST_BEGINNING, 0))
+    return max(known, len(text) - shape.start() if shape else 0)
 
 
 class RedactedStream:

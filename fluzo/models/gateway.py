@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 RETRY_DELAYS_SECONDS = (1.0, 2.0)
 """PRD 43.1: 1 then 2 seconds; further retries, where configured, keep to the last."""
 
+OnRetry = Callable[[int, int, float, str], None]
+"""Which retry of how many, the seconds until it is sent, and what made it necessary."""
+
 TASK_TIME = "task's remaining time"
 
 
@@ -58,8 +61,10 @@ class Gateway:
         request: ModelRequest,
         on_delta: OnDelta,
         remaining_seconds: float,
+        on_retry: OnRetry | None = None,
     ) -> ModelReply:
-        """One inference. `on_delta` gets provisional text as it arrives; the reply alone is what counts.
+        """One inference. `on_delta` gets provisional text as it arrives; the reply alone is what counts. `on_retry` is
+        told of each further request before the pause that precedes it.
 
         Raises ConfigError for an unknown model or a destination that is not allowed, CapacityError when there is no
         slot, ProviderError otherwise. A cancelled or timed-out request leaves its slot uncertain, unless the entry says
@@ -86,6 +91,8 @@ class Gateway:
                 if exc.retry != "safe" or attempt > self._retries or loop.time() + delay >= deadline:
                     exc.detail["attempts"] = attempt
                     raise
+                if on_retry is not None:
+                    on_retry(attempt, self._retries, delay, exc.message)
             await self._sleep(delay)
             attempt += 1
 

@@ -21,8 +21,10 @@ from fluzo.core.events import (
     QuestionAnswered,
     QuestionAsked,
 )
+from fluzo.core.port import MAX_REASON_CHARACTERS
 from fluzo.core.records import Decision, Grant, Operation, OperationRecord
 from fluzo.core.redact import redact_value
+from fluzo.core.text import one_line
 from fluzo.policy.scope import exact_scope_of, fingerprint, scope_of
 from fluzo.runtime.recorder import Recorder
 
@@ -48,6 +50,8 @@ class Pending:
     unanswered: FluzoError
     """What ends the attempt when nobody can answer (any more)."""
     future: "asyncio.Future[str]"
+    reason: str = ""
+    """What the user said with a denial."""
 
 
 class Approvals:
@@ -122,11 +126,14 @@ class Approvals:
         """Whether a question has put this operation's request on record already."""
         return record.id in self._announced
 
-    def answer(self, operation_id: str, asked: str, answer: str) -> bool:
-        """Deliver the user's answer; False when that question is not (or no longer) being asked."""
+    def answer(self, operation_id: str, asked: str, answer: str, reason: str = "") -> bool:
+        """Deliver the user's answer; False when that question is not (or no longer) being asked. A reason is kept of a
+        denial only."""
         pending = self._pending.get(operation_id)
         if pending is None or pending.future.done() or pending.fingerprint != asked:
             return False
+        if answer == "deny":
+            pending.reason = one_line(" ".join(reason.split()), MAX_REASON_CHARACTERS)
         pending.future.set_result(answer)
         return True
 
@@ -209,16 +216,19 @@ class Approvals:
         shown = {key: redact_value(value, self._recorder.redact) for key, value in data.items()}
         question = Pending(record.id, "permission", record.fingerprint, shown, unanswered, _future())
         async with self._open(question):
-            return await self._act_on(await question.future, operation, record)
+            answer = await question.future
+            return await self._act_on(answer, question.reason, operation, record)
 
-    async def _act_on(self, answer: str, operation: Operation, record: OperationRecord) -> Authorization:
+    async def _act_on(self, answer: str, reason: str, operation: Operation, record: OperationRecord) -> Authorization:
         if answer == "yolo":
             await self._recorder.commit(events=(PermissionAnswered("yolo", "yolo"),), operation_id=record.id)
             return Authorization("yolo")
         if answer not in ("once", "task"):
-            await self._recorder.commit(events=(PermissionAnswered("deny", "user"),), operation_id=record.id)
+            denied = PermissionAnswered("deny", "user", reason=reason)
+            await self._recorder.commit(events=(denied,), operation_id=record.id)
+            said = f"; the user says: {reason}" if reason else ""
             raise PermissionDenied(
-                f"the user denied {operation.tool} {operation.summary}", detail={"reason": "user_denied"}
+                f"the user denied {operation.tool} {operation.summary}{said}", detail={"reason": "user_denied"}
             )
         kind: Literal["once", "task"] = "once" if answer == "once" else "task"
         scoped = exact_scope_of if kind == "once" else scope_of

@@ -8,7 +8,7 @@ import threading
 from collections import deque
 from collections.abc import Callable
 
-from fluzo.core.events import Event, LiveUpdate, OperationProgress, TextDelta
+from fluzo.core.events import Event, LiveUpdate, OperationProgress, OutputProgress, TextDelta
 from fluzo.core.port import Lagged, Update
 
 MAX_UPDATES = 4096
@@ -107,7 +107,9 @@ class QueueSubscription:
             if not same or last.offset + len(last.text) != update.offset or size > MAX_BYTES // 16:
                 return False
             joined: LiveUpdate = last._replace(text=last.text + update.text)
-        elif isinstance(update, OperationProgress) and isinstance(last, OperationProgress):
+        elif (isinstance(update, OperationProgress) and isinstance(last, OperationProgress)) or (
+            isinstance(update, OutputProgress) and isinstance(last, OutputProgress)
+        ):
             if last.operation_id != update.operation_id:
                 return False
             joined = update
@@ -166,5 +168,7 @@ class Feed:
 def _size(update: Update) -> int:
     if isinstance(update, TextDelta):
         return len(update.text) + 64
+    if isinstance(update, OutputProgress):
+        return len(update.tail) + 512
     # Events are bounded where they are made; a flat estimate keeps the count cheap.
     return 512

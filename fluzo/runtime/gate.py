@@ -35,6 +35,7 @@ from fluzo.core.events import (
     OperationProgress,
     OperationRefused,
     OperationRequested,
+    OutputProgress,
     Payload,
     PlanUpdated,
 )
@@ -50,6 +51,7 @@ from fluzo.core.text import refused
 from fluzo.policy.scope import exact_scope_of, fingerprint, scope_of
 from fluzo.runtime.approvals import Approvals, Authorization, requested
 from fluzo.runtime.budget import Budget
+from fluzo.runtime.live_output import LiveOutput
 from fluzo.runtime.reconcile import RISK
 from fluzo.runtime.recorder import Recorder
 from fluzo.tools.dialogue import answered
@@ -167,7 +169,14 @@ class Gate:
         async def effect() -> ToolResult:
             summary = parts.recorder.redact(operation.summary)
             parts.publish_live(OperationProgress(record.task_id, record.id, operation.tool, summary))
-            result = await tool.execute(args, operation, parts.backend)
+            live = LiveOutput(
+                parts.recorder.redact,
+                lambda tail, total: parts.publish_live(OutputProgress(record.task_id, record.id, tail, total)),
+            )
+            try:
+                result = await tool.execute(args, operation, parts.backend.watched(live.add))
+            finally:
+                live.close()
             return replace(result, text=parts.recorder.redact(result.text))
 
         async def settle(result: ToolResult) -> Known:

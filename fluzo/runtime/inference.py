@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from fluzo.context.assemble import estimate_request, estimate_tokens
 from fluzo.context.window import Window
 from fluzo.core.errors import FluzoError
-from fluzo.core.events import LiveUpdate, TextDelta, UsageSettled
+from fluzo.core.events import LiveUpdate, RetryProgress, TextDelta, UsageSettled
 from fluzo.core.records import ModelReply, ModelRequest, Operation, Usage
 from fluzo.core.redact import RedactedStream, Redactor
 from fluzo.runtime.budget import Budget
@@ -50,7 +50,7 @@ class Inference:
 
         async def effect() -> ModelReply:
             left = parts.budget.remaining_seconds()
-            reply = await parts.gateway.complete(parts.model_id, request, live.on_delta, left)
+            reply = await parts.gateway.complete(parts.model_id, request, live.on_delta, left, live.on_retry)
             live.end()
             return reply
 
@@ -96,6 +96,12 @@ class _Live:
     def on_delta(self, text: str, reasoning: bool) -> None:
         self.characters += len(text)
         self._show(self._streams[reasoning].feed(text), reasoning)
+
+    def on_retry(self, retry: int, retries: int, delay_seconds: float, reason: str) -> None:
+        """The next request of the turn begins its text anew."""
+        parts = self._parts
+        told = RetryProgress(parts.task_id, self.turn, retry, retries, delay_seconds, parts.redact(reason))
+        parts.publish_live(told)
 
     def end(self) -> None:
         """Nothing more comes: show what was held back."""

@@ -17,6 +17,7 @@ from fluzo.core.events import (
     ResumeReconciled,
     Scope,
     SessionCreated,
+    SessionRenamed,
     TaskCreated,
     YoloChanged,
 )
@@ -28,6 +29,7 @@ from fluzo.core.port import (
     Command,
     ForceStopTask,
     QueueIntervention,
+    RenameSession,
     ResetCapacity,
     ResumeTask,
     RevokeGrant,
@@ -81,9 +83,10 @@ class Tasks:
             WithdrawIntervention: self.withdraw,
             ResetCapacity: self.reset_capacity,
             RevokeGrant: self.revoke,
+            RenameSession: self.rename,
             SetYolo: self.set_yolo,
         }
-        if isinstance(command, StartTask | ResumeTask):
+        if isinstance(command, StartTask | ResumeTask | RenameSession):
             # One after the other: between the look at what runs and the beginning there are writes to wait for.
             async with self._beginning:
                 return await handlers[type(command)](command)
@@ -181,7 +184,7 @@ class Tasks:
         run = self._active(command.task_id)
         if isinstance(command, AnswerPermission):
             delivered = run is not None and run.approvals.answer(
-                command.operation_id, command.fingerprint, command.answer
+                command.operation_id, command.fingerprint, command.answer, command.reason
             )
         else:
             delivered = run is not None and self._answer_question(run, command)
@@ -221,6 +224,22 @@ class Tasks:
         run = self._active(command.task_id)
         done = run is not None and await run.approvals.revoke(command.grant_id)
         return Ack(done, command.task_id, code="" if done else "not_found")
+
+    async def rename(self, command: RenameSession) -> Ack:
+        """Keep another title. A running task writes its session too, so it is refused until that has ended."""
+        services = self._services
+        session = await services.storage.session(command.session_id)
+        title = _title(services.redact(command.title))
+        if session is None:
+            return Ack(False, code="not_found", message=f"there is no session {command.session_id}")
+        if not title:
+            return Ack(False, session_id=session.id, code="usage", message="a session needs a title")
+        if self._run is not None and self._run.task.session_id == session.id and not self._done():
+            why = "its task is running; give it another title when the task has ended"
+            return Ack(False, session_id=session.id, code="workspace_owned", message=why)
+        recorder = Recorder(services.storage, services.feed.publish, Scope(session.id), services.redact)
+        first = await recorder.commit(replace(session, title=title), events=(SessionRenamed(title, session.title),))
+        return Ack(True, session_id=session.id, cursor=first - 1, message=title)
 
     async def set_yolo(self, command: SetYolo) -> Ack:
         """Only the running session can be switched: the mode never outlives it (PRD 12.2)."""
@@ -299,7 +318,7 @@ class Tasks:
                 )
             # A mode of an earlier run never comes back by itself.
             return replace(old, updated_at=services.now(), yolo=command.yolo), yolo
-        title = " ".join(command.text.split())[:MAX_TITLE_CHARACTERS]
+        title = _title(command.text)
         now = services.now()
         session = Session(services.new_id("s"), services.project_id, title, now, now, command.yolo)
         return session, (SessionCreated(title), *yolo)
@@ -359,6 +378,10 @@ class Tasks:
                 code="workspace_changed",
                 hint=f"Look again: fluzo sessions resume {plan.task.session_id}",
             )
+
+
+def _title(text: str) -> str:
+    return " ".join(text.split())[:MAX_TITLE_CHARACTERS]
 
 
 def _granted(grants: Sequence[Grant]) -> tuple[GrantCreated, ...]:

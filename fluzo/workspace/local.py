@@ -7,12 +7,14 @@ confines the file tools. A process that was approved runs with the user's own ri
 import asyncio
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from copy import copy
 from pathlib import Path
 from typing import TypeVar
 
-from fluzo.core.contracts import FileContent, GitRequest, Listing, ProcessRequest, SearchResult
+from fluzo.core.contracts import FileContent, GitRequest, Listing, ProcessRequest, SearchResult, Watch
 from fluzo.core.errors import ToolError
 from fluzo.core.records import FileVersion, ProcessResult
+from fluzo.core.redact import MIN_SECRET_LENGTH
 from fluzo.workspace import discovery, files
 from fluzo.workspace.capture import masked
 from fluzo.workspace.environment import clean_path
@@ -55,6 +57,12 @@ class LocalBackend:
         self._cancel = cancel
         self._pool = ThreadPoolExecutor(WORKERS, "fluzo-files")
         self._processes = Processes(grace_seconds, self._pool)
+        self._watch: Watch | None = None
+
+    def watched(self, watch: Watch) -> "LocalBackend":
+        view = copy(self)
+        view._watch = watch
+        return view
 
     async def _blocking(self, work: Callable[[], T]) -> T:
         return await asyncio.get_running_loop().run_in_executor(self._pool, work)
@@ -90,6 +98,8 @@ class LocalBackend:
         secrets = [value.encode() for name, value in added.items() if value != given.get(name)]
         env = {**self._env, **added}
         env["PATH"] = clean_path(env.get("PATH", ""))
+        # The redactor leaves a shorter value alone; such a one can be masked in the whole output only.
+        watchable = all(len(secret) >= MIN_SECRET_LENGTH for secret in secrets)
         try:
             with self.jail.open_directory(request.cwd) as handle:
                 result = await self._processes.run(
@@ -99,6 +109,7 @@ class LocalBackend:
                     timeout_seconds=request.timeout_seconds,
                     capture_bytes=request.capture_bytes,
                     cancel=self._cancel,
+                    watch=self._watch if watchable else None,
                 )
         except FileNotFoundError as exc:
             raise ToolError(f"there is no directory {request.cwd} to run in", code="no_such_file") from exc

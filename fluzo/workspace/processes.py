@@ -79,8 +79,10 @@ class Processes:
         timeout_seconds: float,
         capture_bytes: int,
         cancel: asyncio.Event,
+        watch: Callable[[bytes], None] | None = None,
     ) -> ProcessResult:
         """Run one command to its end. `cwd` is a directory, or a descriptor of one that the child changes into.
+        `watch` is given the output as it comes, until the result is made.
 
         Raises ToolError when it could not be started; a deadline, a cancellation and a bad exit are results.
         """
@@ -88,7 +90,13 @@ class Processes:
             return ProcessResult(None, b"", 0, False, 0.0, cancelled=True)
         capture = Capture(capture_bytes)
         begun = time.monotonic()
-        command = await self._start(argv, cwd, env, capture.add)
+
+        def take(chunk: bytes) -> None:
+            capture.add(chunk)
+            if watch is not None:
+                watch(chunk)
+
+        command = await self._start(argv, cwd, env, take)
         try:
             return await self._follow(command, capture, begun, timeout_seconds, cancel)
         finally:

@@ -6,7 +6,9 @@ from typing import Any
 from support.hosted import Running, start, workspace
 from support.project import call, say, scripted
 
+from fluzo.core.events import PermissionAnswered
 from fluzo.core.port import (
+    MAX_REASON_CHARACTERS,
     AnswerPermission,
     AnswerQuestion,
     QueueIntervention,
@@ -52,6 +54,35 @@ def test_a_request_shows_the_exact_scope_and_waits_without_using_up_time(tmp_pat
         running.tell(AnswerPermission(running.ack.task_id, question["operation_id"], question["fingerprint"], "once"))
         assert running.finish()["task"]["state"] == "completed"
     assert (tmp_path / "made").exists()
+
+
+def test_a_reason_goes_with_a_denial_to_the_model_and_into_the_record(tmp_path: Path) -> None:
+    key = "sk-abcdefghijklmnopqrstuv"
+    with interactive(tmp_path, scripted(TOUCH, say("done"))) as (running, simulator):
+        asked = running.pending()
+        reason = f"use \x1b[31m make\ninstead of {key} " + "x" * 900
+        running.tell(AnswerPermission(running.ack.task_id, asked["operation_id"], asked["fingerprint"], "deny", reason))
+        running.finish()
+        (recorded,) = [event.payload for event in running.events() if event.type == "PermissionAnswered"]
+        told = simulator.requests[1].raw.decode()
+    assert isinstance(recorded, PermissionAnswered)
+    assert recorded.reason.startswith("use \\x1b[31m make instead of [redacted] xxx")
+    assert len(recorded.reason) <= MAX_REASON_CHARACTERS
+    assert "the user says: use" in told
+    assert key not in told
+    assert not (tmp_path / "made").exists()
+
+
+def test_a_reason_with_an_approval_is_dropped(tmp_path: Path) -> None:
+    with interactive(tmp_path, scripted(TOUCH, say("done"))) as (running, _):
+        asked = running.pending()
+        running.tell(
+            AnswerPermission(running.ack.task_id, asked["operation_id"], asked["fingerprint"], "once", "because")
+        )
+        running.finish()
+        (recorded,) = [event.payload for event in running.events() if event.type == "PermissionAnswered"]
+    assert isinstance(recorded, PermissionAnswered)
+    assert recorded.reason == ""
 
 
 def test_once_allows_once_and_asks_again(tmp_path: Path) -> None:

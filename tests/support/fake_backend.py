@@ -13,6 +13,7 @@ from fluzo.core.contracts import (
     ProcessRequest,
     SearchHit,
     SearchResult,
+    Watch,
 )
 from fluzo.core.errors import ToolError
 from fluzo.core.records import ABSENT, FileVersion, ProcessResult
@@ -76,6 +77,9 @@ class FakeBackend:
     async def git(self, request: GitRequest) -> ProcessResult:
         self.asked.append(request)
         return self.result
+
+    def watched(self, watch: Watch) -> "FakeBackend":
+        return self
 
     async def _expect(self, path: str, expected: FileVersion) -> None:
         if await self.file_version(path) != expected:
