@@ -68,7 +68,10 @@ class Queries:
         if isinstance(query, HistoryUsage):
             return {"usage": dict(await self._storage.usage_bytes())}
         sessions = await self._storage.page_sessions(limit=min(query.limit, MAX_PAGE), before=query.before)
-        return {"sessions": [views.session_json(item) for item in sessions]}
+        summaries = await self._storage.summaries([item.id for item in sessions])
+        live = self._live()
+        rows = zip(sessions, summaries, strict=True)
+        return {"sessions": [views.session_row(item, found, live=live) for item, found in rows]}
 
     async def _task_list(self, query: TaskList) -> Mapping[str, Any]:
         live = self._live()

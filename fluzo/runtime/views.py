@@ -1,8 +1,9 @@
 """Read models: plain JSON values made from stored records. Reading changes nothing and calls nobody."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 
+from fluzo.core.contracts import SessionSummary
 from fluzo.core.records import (
     Attempt,
     AttemptState,
@@ -23,6 +24,33 @@ def session_json(session: Session) -> dict[str, object]:
     return asdict(session)
 
 
+def session_row(session: Session, summary: SessionSummary, *, live: bool) -> dict[str, object]:
+    """One line of a list of sessions. `state` and `reason` are those of its newest task, empty without one."""
+    newest = summary.newest
+    state, reason = task_state(newest, live=live) if newest is not None else ("", "")
+    return {
+        **session_json(session),
+        "state": state,
+        "reason": reason,
+        "tasks": summary.tasks,
+        "turns": summary.turns,
+        "tokens": summary.tokens,
+        "branch": summary.branch,
+        "first": summary.first,
+        "last": summary.last,
+        "paths": list(summary.paths),
+        "added": summary.added,
+        "removed": summary.removed,
+        "verdict": verdict_of(newest) if newest is not None else "",
+    }
+
+
+def verdict_of(task: Task) -> str:
+    """What the checks of a task said when its last attempt ended, empty before that."""
+    verification = task.result.get("verification")
+    return str(verification.get("verdict", "")) if isinstance(verification, Mapping) else ""
+
+
 def task_row(task: Task, *, live: bool) -> dict[str, object]:
     """One line of a list. `live` says that a process owns the workspace and may be running this task now."""
     state, reason = task_state(task, live=live)
@@ -38,6 +66,7 @@ def task_row(task: Task, *, live: bool) -> dict[str, object]:
         "turns": spent.turns,
         "active_seconds": round(spent.active_seconds, 3),
         "tokens": spent.input_tokens + spent.output_tokens,
+        "verdict": verdict_of(task),
     }
 
 
@@ -83,6 +112,7 @@ def attempt_json(attempt: Attempt, *, live: bool) -> dict[str, object]:
         "id": attempt.id,
         "number": attempt.number,
         "trace_id": attempt.trace_id,
+        "model": attempt.config.get("model", ""),
         "state": state,
         "reason": attempt.reason,
         "started_at": attempt.started_at,

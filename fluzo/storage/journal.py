@@ -18,7 +18,7 @@ from typing import TypeVar
 
 from peewee import PeeweeException, SqliteDatabase
 
-from fluzo.core.contracts import Draft
+from fluzo.core.contracts import Draft, SessionSummary
 from fluzo.core.errors import StorageError
 from fluzo.core.events import Event
 from fluzo.core.records import (
@@ -278,6 +278,9 @@ class Journal:
 
     async def page_sessions(self, *, limit: int, before: str = "") -> tuple[Session, ...]:
         return await self._read(lambda db: queries.page_sessions(db, limit=limit, before=before))
+
+    async def summaries(self, session_ids: Sequence[str]) -> tuple[SessionSummary, ...]:
+        return await self._read(lambda db: tuple(queries.summary(db, session_id) for session_id in session_ids))
 
     async def page_tasks(self, *, limit: int, before: str = "", session_id: str = "") -> tuple[Task, ...]:
         return await self._read(lambda db: queries.page_tasks(db, limit=limit, before=before, session_id=session_id))

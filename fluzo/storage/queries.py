@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 from peewee import ModelSelect, SqliteDatabase
 
+from fluzo.core.contracts import SessionSummary
 from fluzo.core.events import Event
 from fluzo.core.records import (
     Artifact,
@@ -41,6 +42,20 @@ from fluzo.storage.rows import (
 R = TypeVar("R")
 PREFIX_MATCHES = 20
 """How many ids an ambiguous prefix is shown with."""
+SUMMARY_CHARACTERS = 400
+SUMMARY_PATHS = 200
+
+_FIGURES = """SELECT count(*), total(json_extract(consumption, '$.turns')),
+    total(json_extract(consumption, '$.input_tokens')) + total(json_extract(consumption, '$.output_tokens'))
+    FROM tasks WHERE session_id = ?"""
+_FIRST_TEXT = f"SELECT substr(text, 1, {SUMMARY_CHARACTERS}) FROM tasks WHERE session_id = ? ORDER BY row LIMIT 1"
+_LAST_TEXT = f"""SELECT substr(text, 1, {SUMMARY_CHARACTERS}) FROM messages
+    WHERE session_id = ? AND role = 'assistant' AND text != '' ORDER BY position DESC LIMIT 1"""
+_BRANCH = "SELECT json_extract(baseline, '$.branch') FROM attempts WHERE task_id = ? ORDER BY number DESC LIMIT 1"
+_CHANGES = "FROM tasks, json_each(tasks.result, '$.changes') AS change WHERE session_id = ?"
+_LINES = f"""SELECT CAST(total(json_extract(change.value, '$.added')) AS INTEGER),
+    CAST(total(json_extract(change.value, '$.removed')) AS INTEGER) {_CHANGES}"""
+_PATHS = f"SELECT DISTINCT json_extract(change.value, '$.path') AS path {_CHANGES} ORDER BY path LIMIT ?"
 
 
 def _select(record_type: type[Any]) -> ModelSelect:
@@ -137,6 +152,24 @@ def unfinished(db: SqliteDatabase) -> tuple[tuple[Attempt, ...], tuple[Operation
 def page_sessions(db: SqliteDatabase, *, limit: int, before: str = "") -> tuple[Session, ...]:
     """The newest sessions, or those created before one of them; nothing when that one is not there."""
     return _all(db, Session, _page(_select(Session), SessionRow, limit, before))
+
+
+def summary(db: SqliteDatabase, session_id: str) -> SessionSummary:
+    """What the tasks of one session came to; of texts and paths as much as a list can show."""
+    newest = page_tasks(db, limit=1, session_id=session_id)
+    if not newest:
+        return SessionSummary(None)
+    tasks, turns, tokens = map(int, _first_row(db, _FIGURES, session_id))
+    (first,) = _first_row(db, _FIRST_TEXT, session_id)
+    (last,) = _first_row(db, _LAST_TEXT, session_id) or ("",)
+    (branch,) = _first_row(db, _BRANCH, newest[0].id) or ("",)
+    added, removed = _first_row(db, _LINES, session_id)
+    paths = tuple(str(row[0]) for row in raw(db).execute(_PATHS, (session_id, SUMMARY_PATHS)))
+    return SessionSummary(newest[0], tasks, turns, tokens, branch or "", first, last, paths, added, removed)
+
+
+def _first_row(db: SqliteDatabase, statement: str, key: str) -> Any:
+    return raw(db).execute(statement, (key,)).fetchone()
 
 
 def page_tasks(db: SqliteDatabase, *, limit: int, before: str = "", session_id: str = "") -> tuple[Task, ...]:

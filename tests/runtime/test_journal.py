@@ -23,7 +23,7 @@ from support.store import (
     seed,
 )
 
-from fluzo.core.contracts import Storage
+from fluzo.core.contracts import SessionSummary, Storage
 from fluzo.core.errors import PermissionRequired, StorageError
 from fluzo.core.events import PAYLOADS, Scope, WarningRaised
 from fluzo.core.records import (
@@ -580,5 +580,26 @@ def test_a_faulty_store_fails_at_each_of_its_calls_in_turn(drive: Path, persiste
                 assert again == ("failed" if persistent and fail_at < 3 else "done")
             assert outcomes == [("failed", True), ("failed", True), ("done", False)]
             assert storage.project() == journal.project()
+
+    asyncio.run(scenario())
+
+
+def test_a_session_is_summed_up_over_its_tasks_and_one_without_any_is_empty(drive: Path) -> None:
+    changes = [{"path": "a.py", "added": 3, "removed": 1}, {"path": "b.py", "added": 2, "removed": 0}]
+    used = Consumption(turns=2, input_tokens=30, output_tokens=12)
+
+    async def scenario() -> None:
+        async with journal_at(drive) as journal:
+            await journal.commit(a_session(journal), a_session(journal, "s_2"))
+            first = a_task("t_1", text="the first", consumption=used, result={"changes": changes[:1]})
+            await journal.commit(first, a_task("t_2", text="then", consumption=used, result={"changes": changes}))
+            for number, words in enumerate(("so", "it is done", ""), 1):
+                await journal.commit(a_message(number, Message("assistant", words), task_id="t_2", attempt_id=""))
+            one, two = await journal.summaries(["s_1", "s_2"])
+            assert two == SessionSummary(None)
+            assert one.newest is not None and one.newest.id == "t_2"
+            assert (one.tasks, one.turns, one.tokens) == (2, 4, 84)
+            assert (one.first, one.last, one.branch) == ("the first", "it is done", "")
+            assert (one.paths, one.added, one.removed) == (("a.py", "b.py"), 8, 2)
 
     asyncio.run(scenario())

@@ -36,6 +36,7 @@ def test_a_timeline_says_when_who_and_what() -> None:
 def test_every_kind_of_event_can_be_told() -> None:
     samples: list[Payload] = [
         events.SessionCreated("x"),
+        events.SessionRenamed("y", "x"),
         events.YoloChanged(True, "user"),
         events.TaskStateChanged("ready", "running"),
         events.AttemptInterrupted("gone"),
@@ -66,7 +67,9 @@ def test_every_kind_of_event_can_be_told() -> None:
         events.ContextCompacted("f", "threshold", 26100, 6000, 1, 9, 12, 32768),
         events.LoopNoticed("same_call", "read_file a", 3),
         events.LimitsExtended("max_turns", 30, 60, "user"),
+        events.LimitsExtended("max_turns", 60, 30, "user"),
         events.CapacityReset("", 1, "user"),
+        events.ConfigurationChanged("v", "user", ({"key": "tui.theme", "old": "default", "new": "high-contrast"},), {}),
         events.ResumeReconciled("a_1", (), ({"text": "run x"},), ()),
     ]
     for sample in samples:
