@@ -88,6 +88,20 @@ def new_session(screen: "Screen", argument: str = "") -> None:
     screen.transcript.reset()
 
 
+def free_slots(screen: "Screen", argument: str = "") -> None:
+    """Free slots whose request was given up on: only a person can know that the server is idle again."""
+    if screen.link is None:
+        screen.say("Fluzo is still opening")
+    elif argument == "free":
+        screen.link.free_slots()
+    else:
+        screen.note(
+            "A request that was given up on keeps its slot, for the server may still work on it. If the server is "
+            "idle, free the slots by typing:  /slots free",
+            "blocked",
+        )
+
+
 # --- the screen -----------------------------------------------------------------------------------------------
 
 
@@ -178,6 +192,7 @@ HANDLERS: dict[str, Handler] = {
     "mouse": _flip_mouse,
     "retry": lambda screen, argument: screen.open_runtime(),
     "config.edit": edit_config,
+    "slots.free": free_slots,
     "redraw": redraw,
     "suspend": suspend,
     "scroll.page_up": lambda screen, argument: screen.transcript.page(-1),

@@ -118,4 +118,6 @@ def end_text(result: Mapping[str, Any], elapsed: float, view: TaskView) -> str:
     cause = clean(str(error.get("message") or "It did not end well."))
     hint = clean(str(error.get("hint") or ""))
     lines = [f"{cause}  [{result.get('reason')}]", f"{figures}; what was changed before that stays."]
+    if result.get("reason") == "capacity_full":
+        hint = f"{hint} /slots frees them.".lstrip()
     return "\n".join(lines + ([hint] if hint else []))

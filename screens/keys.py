@@ -51,6 +51,7 @@ ACTIONS = (
     Action("mouse", "Mouse on or off", (), "/mouse"),
     Action("retry", "Try to open the runtime again", (), "/retry"),
     Action("config.edit", "Edit .fluzo in your editor", (), "/config"),
+    Action("slots.free", "Free the slots of abandoned requests (asks first)", (), "/slots"),
     Action("redraw", "Redraw the screen", ("Ctrl+L",), "/redraw"),
     Action("suspend", "Suspend to the shell", ("Ctrl+Z",), "/suspend"),
     Action("scroll.page_up", "Page up", ("PgUp",), "/page-up"),

@@ -22,6 +22,7 @@ from fluzo.core.port import (
     Port,
     Query,
     QueueIntervention,
+    ResetCapacity,
     SessionDetail,
     SetYolo,
     Snapshot,
@@ -37,6 +38,7 @@ from .blocks import blocks_of_page
 from .state import (
     Accepted,
     MessagesRead,
+    Noted,
     Opened,
     OpeningFailed,
     PageRead,
@@ -307,6 +309,10 @@ class Link:
 
     def answer_question(self, task_id: str, operation_id: str, answer: str) -> None:
         self._send(AnswerQuestion(task_id, operation_id, answer))
+
+    def free_slots(self) -> None:
+        """Free the slots of requests that were given up on; said when the runtime has done it."""
+        self._send(ResetCapacity(), agreed=Noted("The slots are free again.", "completed"))
 
     def set_yolo(self, session_id: str, *, enabled: bool) -> None:
         self._send(SetYolo(session_id, enabled))

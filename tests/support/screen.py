@@ -126,6 +126,14 @@ class ScriptedUser:
         self._picture.resize(rows, columns)
         self._child.setwinsize(rows, columns)
 
+    def quits(self) -> None:
+        """Leave by Ctrl+C twice, when nothing runs; a press counts only a second after another act."""
+        while "Ctrl+C again to quit" not in self.screen:
+            self._quiet(0.3)
+            self.presses("ctrl-c")
+            self._quiet(0.2)
+        self.presses("ctrl-c")
+
     def signals(self, number: int) -> None:
         self._child.kill(number)
 
