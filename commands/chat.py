@@ -39,8 +39,10 @@ def chat(
         environ=dict(os.environ),
     )
 
+    flags = {**sets, **({"tui.animation_fps": str(fps)} if fps is not None else {})}
+
     def opener() -> "Opener":
-        return lambda: _open(start, config, tuple(f"{key}={value}" for key, value in sets.items()))
+        return lambda: _open(start, config, tuple(f"{key}={value}" for key, value in flags.items()))
 
     return run_screen(options, opener)
 
@@ -48,14 +50,14 @@ def chat(
 def _open(start: Path, config: Path | None, sets: Sequence[str]) -> "Runtime":
     """Open the workspace; called on the screen's opening thread, after the first frame."""
     from fluzo.core.settings import main_model
-    from fluzo.host import HostOptions, open_host
+    from fluzo.host import DRIVE_NAME, HostOptions, open_host
     from fluzo.screens.link import Runtime
 
     host = open_host(HostOptions(start, config, tuple(sets)))
-    facts: dict[str, Any] = {}
+    facts: dict[str, Any] = {"drive": str(host.root / DRIVE_NAME)}
     if host.settings is not None:
         _, model = main_model(host.settings)
-        facts = {
+        facts |= {
             "model": model.model,
             "endpoint": model.base_url,
             "context_window": model.context_window,

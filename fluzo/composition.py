@@ -39,10 +39,16 @@ def utc_now() -> str:
 
 
 def services(
-    root: "Root", loaded: "LoadedSettings", journal: "Journal", feed: "Feed", announce: Callable[[str], None]
+    root: "Root",
+    loaded: "LoadedSettings",
+    journal: "Journal",
+    feed: "Feed",
+    announce: Callable[[str], None],
+    before: "Services | None" = None,
 ) -> "Services":
+    """The services of these settings; with those `before` them, their slots, connections and known secrets go on."""
     from fluzo.context.sources import RootInstructions, Skills, WorkspaceFacts, instructions
-    from fluzo.core.settings import consent_fingerprints, main_model
+    from fluzo.core.settings import main_model
     from fluzo.policy.engine import PolicyRules, RulePolicy
     from fluzo.runtime.agent import NativeAgent
     from fluzo.runtime.router import FixedRouter
@@ -56,10 +62,13 @@ def services(
     settings = loaded.settings
     model_id, model = main_model(settings)
     defaults = _defaults(settings, model)
-    redact = GrowingRedactor(_secrets(settings))
+    redact = GrowingRedactor()
+    if before is not None and isinstance(before.redact, GrowingRedactor):
+        redact = before.redact
+    redact.learn(_secrets(settings))
 
     def require_consent() -> None:
-        missing = consent.missing(root.identity, consent_fingerprints(settings, root.identity))
+        missing = missing_consent(root, settings)
         if missing:
             raise ConfigError(
                 f"This workspace's settings need your consent first: {', '.join(missing)}.",
@@ -105,7 +114,7 @@ def services(
         open_workspace=open_workspace,
         observe=lambda paths: observe(root, paths),
         make_tools=make_tools,
-        gateway=_gateway(settings, redact),
+        gateway=_gateway(settings, redact, before),
         policy=RulePolicy(
             PolicyRules(
                 edit=settings.policy.edit,
@@ -127,6 +136,14 @@ def services(
         now=utc_now,
         clock=time.monotonic,
     )
+
+
+def missing_consent(root: "Root", settings: "Settings") -> list[str]:
+    """What of these settings the user has not consented to in this workspace. Raises StorageError."""
+    from fluzo.core.settings import consent_fingerprints
+    from fluzo.storage import consent
+
+    return consent.missing(root.identity, consent_fingerprints(settings, root.identity))
 
 
 def _defaults(settings: "Settings", model: "ChatModel") -> "TaskDefaults":
@@ -174,7 +191,7 @@ def _result_bytes(settings: "Settings", rules: "WindowRules") -> int:
     return max(1024, min(settings.context.tool_context_max_bytes, quarter))
 
 
-def _gateway(settings: "Settings", redact: Redactor) -> "Gateway":
+def _gateway(settings: "Settings", redact: Redactor, before: "Services | None") -> "Gateway":
     from fluzo.core.settings import ChatModel
     from fluzo.models.admission import Admission, PoolLimits
     from fluzo.models.gateway import Gateway
@@ -187,13 +204,17 @@ def _gateway(settings: "Settings", redact: Redactor) -> "Gateway":
         )
         for name, pool in settings.capacity_pools.items()
     }
-    return Gateway(
+    models = {endpoint.capacity: endpoint.max_in_flight for endpoint in endpoints}
+    gateway = Gateway(
         endpoints,
         {name: _authorize(name, entry) for name, entry in chat.items()},
-        Admission({endpoint.capacity: endpoint.max_in_flight for endpoint in endpoints}, pools),
+        Admission(models, pools),
         retries=settings.harness.provider_retries,
         redact=redact,
     )
+    if before is not None:
+        gateway.succeed(before.gateway, models, pools)
+    return gateway
 
 
 def _endpoint(name: str, entry: "ChatModel") -> "ModelEndpoint":

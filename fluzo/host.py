@@ -11,7 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from fluzo.composition import new_id, services, utc_now
+from fluzo.composition import missing_consent, new_id, services, utc_now
 from fluzo.core.errors import WorkspaceError
 from fluzo.core.port import Port
 from fluzo.core.redact import make_redactor
@@ -169,7 +169,8 @@ def _open_owner(root: "Root", options: HostOptions) -> Host:
     try:
         if waited:
             loaded = load_settings(root.path, options)
-        opened = thread.call(_start(thread.loop, root, loaded, ownership))
+        path = options.config or root.path / FILE_NAME
+        opened = thread.call(_start(thread.loop, root, loaded, ownership, path))
     except BaseException:
         thread.close()
         ownership.release()
@@ -230,11 +231,12 @@ class _Opened(NamedTuple):
 
 
 async def _start(
-    loop: asyncio.AbstractEventLoop, root: "Root", loaded: "LoadedSettings", ownership: "Ownership"
+    loop: asyncio.AbstractEventLoop, root: "Root", loaded: "LoadedSettings", ownership: "Ownership", path: Path
 ) -> _Opened:
     from fluzo.control import ControlServer
     from fluzo.runtime import recovery
     from fluzo.runtime.application import Application
+    from fluzo.runtime.configuration import Configuration, ConfigurationParts
     from fluzo.runtime.feed import Feed
     from fluzo.runtime.queries import Queries
     from fluzo.runtime.tasks import Tasks
@@ -244,9 +246,20 @@ async def _start(
     try:
         await recovery.reopen(journal, utc_now)
         feed = Feed()
-        tasks = Tasks(services(root, loaded, journal, feed, ownership.describe))
-        queries = Queries(journal, lambda: True, tasks)
-        port = Application(loop, journal, feed, queries, tasks)
+        first = services(root, loaded, journal, feed, ownership.describe)
+        tasks = Tasks(first)
+        parts = ConfigurationParts(
+            path=path,
+            tasks=tasks,
+            storage=journal,
+            publish=feed.publish,
+            redact=first.redact,
+            renewed=lambda other, before: services(root, other, journal, feed, ownership.describe, before),
+            missing_consent=lambda settings: missing_consent(root, settings),
+        )
+        configuration = Configuration(parts, loaded)
+        queries = Queries(journal, lambda: True, tasks, configuration)
+        port = Application(loop, journal, feed, queries, tasks, configuration)
         control = await ControlServer.start(port, ownership.control, ownership.instance)
     except BaseException:
         await journal.close()

@@ -165,6 +165,17 @@ def set_value(data: Mapping[str, object], key: str, value: object) -> dict[str, 
     return {**data, head: set_value(inner, ".".join(rest), value)}
 
 
+def remove_value(data: Mapping[str, object], key: str) -> dict[str, object]:
+    """A copy of the raw document `data` without one key; the tables around it stay."""
+    head, *rest = split_key(key)
+    if not rest:
+        return {name: item for name, item in data.items() if name != head}
+    child = data.get(head)
+    if not isinstance(child, Mapping):
+        return dict(data)
+    return {**data, head: remove_value(cast("Mapping[str, object]", child), ".".join(rest))}
+
+
 def parse_value(key: str, text: str) -> object:
     """The typed value that `text` means for `key`, as plain TOML types.
 

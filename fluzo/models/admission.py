@@ -207,15 +207,21 @@ class Admission:
             self._release(slot)
         return len(slots)
 
-    def set_limits(self, models: Mapping[str, int], pools: Mapping[str, PoolLimits]) -> None:
+    def set_limits(
+        self, models: Mapping[str, int], pools: Mapping[str, PoolLimits], *, keep_used: bool = False
+    ) -> None:
         """Put other ceilings in force. Under a lower one what was admitted or waits goes on, and nothing more is
-        admitted until its use has fallen below.
+        admitted until its use has fallen below. With `keep_used` a model or pool that is in use keeps its ceiling when
+        the new ones do not name it, until the next call.
 
         Raises ConfigError, and changes nothing, when a model or pool that is in use or waited for would be gone.
         """
         waiters = [waiter for queue in self._queues.values() for waiter in queue]
         used = {(slot.model, slot.pool) for slot, _ in self._held.values()}
         used |= {(waiter.model, waiter.pool) for waiter in waiters}
+        if keep_used:
+            models = {**{model: self._models[model] for model, _ in used}, **models}
+            pools = {**{pool: self._pools[pool] for _, pool in used}, **pools}
         gone = {model for model, _ in used} - models.keys() | {pool for _, pool in used} - pools.keys()
         if gone:
             raise ConfigError(

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from fluzo.core.errors import ConfigError, ProviderError
 from fluzo.core.records import ModelReply, ModelRequest
 from fluzo.core.redact import Redactor, make_redactor
-from fluzo.models.admission import Admission, Reservation
+from fluzo.models.admission import Admission, PoolLimits, Reservation
 from fluzo.models.assembly import OnDelta
 from fluzo.models.chat import encode
 from fluzo.models.endpoint import Authorize, ModelEndpoint, check_destination
@@ -95,6 +95,15 @@ class Gateway:
                     on_retry(attempt, self._retries, delay, exc.message)
             await self._sleep(delay)
             attempt += 1
+
+    def succeed(self, before: "Gateway", models: Mapping[str, int], pools: Mapping[str, PoolLimits]) -> None:
+        """Go on with the slots and connections of the gateway before this one, under these ceilings.
+
+        What is held there stays held, so that lower limits drain.
+        """
+        before.admission.set_limits(models, pools, keep_used=True)
+        self.admission = before.admission
+        self._clients = before._clients
 
     async def close(self) -> None:
         """Close every connection."""

@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from fluzo.core.contracts import Storage
 from fluzo.core.errors import UsageError
 from fluzo.core.events import Event
-from fluzo.core.port import Ack, Command, Query, Snapshot, Subscription
+from fluzo.core.port import Ack, ApplyConfigToActiveWork, Command, Query, SaveConfig, Snapshot, Subscription
 from fluzo.runtime.feed import Feed, QueueSubscription
 from fluzo.runtime.queries import Queries
 
 if TYPE_CHECKING:
+    from fluzo.runtime.configuration import Configuration
     from fluzo.runtime.keeper import Keeper
     from fluzo.runtime.tasks import Tasks
 
@@ -34,12 +35,14 @@ class Application:
         feed: Feed,
         queries: Queries,
         tasks: "Tasks | Keeper | None",
+        configuration: "Configuration | None" = None,
     ) -> None:
         self._loop = loop
         self._storage = storage
         self._feed = feed
         self._queries = queries
         self._tasks = tasks
+        self._configuration = configuration
 
     def dispatch(self, command: Command) -> "Future[Ack]":
         return self._submit(self._handle(command))
@@ -56,6 +59,12 @@ class Application:
     async def _handle(self, command: Command) -> Ack:
         if self._tasks is None:
             raise UsageError("This view is read-only; it starts and changes nothing.")
+        if isinstance(command, SaveConfig | ApplyConfigToActiveWork):
+            if self._configuration is None:
+                raise UsageError(
+                    "Here no settings are in force, so none can be saved or applied.", code="not_permitted"
+                )
+            return await self._configuration.handle(command)
         return await self._tasks.handle(command)
 
     async def _catch_up(self, subscription: QueueSubscription, task_id: str, after: int) -> None:

@@ -8,7 +8,7 @@ import logging
 import shlex
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING
 
 from fluzo.context import assemble
@@ -34,6 +34,7 @@ from fluzo.runtime import result as results
 from fluzo.runtime.approvals import Approvals
 from fluzo.runtime.budget import Budget
 from fluzo.runtime.gate import Gate
+from fluzo.runtime.grants import changed_limits
 from fluzo.runtime.harness import LoopHarness
 from fluzo.runtime.recorder import Recorder
 from fluzo.runtime.services import Services
@@ -142,6 +143,29 @@ class AttemptRun:
         if self._interventions.pop(intervention_id, None) is None:
             return False
         await self._recorder.commit(events=(InterventionWithdrawn(intervention_id),))
+        return True
+
+    async def apply_limits(self, wanted: Mapping[str, float]) -> bool:
+        """Other limits from the next step on, on record before they hold; False when there is no next step."""
+        if self._over or self._cancelled.is_set():
+            return False
+        before = self.task.limits
+        limits, events = changed_limits(before, wanted)
+        if not events:
+            return True
+        now = self._services.now()
+        applied = {"at": now, "limits": asdict(limits)}
+        versions = self._attempt.config.get("limits")
+        history = [*versions, applied] if isinstance(versions, list) else [applied]
+        self._attempt = replace(self._attempt, config={**self._attempt.config, "limits": history})
+        # Before the write, as in `_start`; the budget, which acts on it, only after.
+        self.task = replace(self.task, limits=limits, updated_at=now, consumption=self._budget.spent)
+        try:
+            await self._recorder.commit(self.task, self._attempt, events=events)
+        except StorageError:
+            self.task = replace(self.task, limits=before)
+            raise
+        self._budget.set_limits(limits)
         return True
 
     @property

@@ -63,6 +63,10 @@ class Budget:
     def limits(self) -> Limits:
         return self._limits
 
+    def set_limits(self, limits: Limits) -> None:
+        """Other limits from the next check on; a request or command under way keeps the deadline it was given."""
+        self._limits = limits
+
     def remaining_seconds(self) -> float:
         return max(0.0, self._limits.max_active_seconds - self.spent.active_seconds)
 

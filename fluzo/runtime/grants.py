@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from fluzo.core.errors import UsageError
-from fluzo.core.events import LimitsExtended
+from fluzo.core.events import GrantCreated, LimitsExtended
 from fluzo.core.records import Grant, GrantIssuer, Limits, OperationRecord, Task
 from fluzo.policy.scope import fingerprint, process_operation, scope_of
 from fluzo.runtime.reconcile import Plan
@@ -65,6 +65,28 @@ def extend_limits(limits: Limits, extend: Mapping[str, float]) -> tuple[Limits, 
         changed: Any = {name: type(old)(value)}
         limits = replace(limits, **changed)
     return limits, tuple(events)
+
+
+def changed_limits(limits: Limits, wanted: Mapping[str, float]) -> tuple[Limits, tuple[LimitsExtended, ...]]:
+    """Other limits by name, higher or lower; what was used up is not touched. Names and values have been checked."""
+    events = []
+    for name, value in wanted.items():
+        old = getattr(limits, name)
+        if value != old:
+            events.append(LimitsExtended(name, old, value, "user"))
+            changed: Any = {name: type(old)(value)}
+            limits = replace(limits, **changed)
+    return limits, tuple(events)
+
+
+def granted(grants: Sequence[Grant]) -> tuple[GrantCreated, ...]:
+    """The events that tell of new grants."""
+    return tuple(GrantCreated(grant.id, grant.kind, grant.issuer, grant.scope) for grant in grants)
+
+
+def limits_json(limits: Limits) -> dict[str, object]:
+    """The limits that every task has, as its first event tells them."""
+    return {name: getattr(limits, name) for name in LIMIT_NAMES}
 
 
 def _grant(

@@ -8,6 +8,7 @@ from fluzo.core.errors import UsageError
 from fluzo.core.events import event_to_json
 from fluzo.core.port import (
     CapacityStatus,
+    ConfigDetail,
     EventPage,
     HistoryUsage,
     PendingRequests,
@@ -23,18 +24,28 @@ from fluzo.core.records import Session, Task
 from fluzo.runtime import views
 
 if TYPE_CHECKING:
+    from fluzo.runtime.configuration import Configuration
     from fluzo.runtime.tasks import Tasks
 
 R = TypeVar("R")
 
 MAX_PAGE = 1000
 
+_Small = SessionList | HistoryUsage | PendingRequests | CapacityStatus | ConfigDetail
+
 
 class Queries:
     """`live` says whether some process owns the workspace; `tasks` are the ones that this process runs, if it does."""
 
-    def __init__(self, storage: Storage, live: Callable[[], bool], tasks: "Tasks | None" = None) -> None:
+    def __init__(
+        self,
+        storage: Storage,
+        live: Callable[[], bool],
+        tasks: "Tasks | None" = None,
+        configuration: "Configuration | None" = None,
+    ) -> None:
         self._storage = storage
+        self._configuration = configuration
         self._live = live
         self._tasks = tasks
 
@@ -56,10 +67,12 @@ class Queries:
                 return await self._event_page(query)
             case ResumePlan():
                 return await self._resume_plan(query)
-            case SessionList() | HistoryUsage() | PendingRequests() | CapacityStatus():
+            case SessionList() | HistoryUsage() | PendingRequests() | CapacityStatus() | ConfigDetail():
                 return await self._small(query)
 
-    async def _small(self, query: SessionList | HistoryUsage | PendingRequests | CapacityStatus) -> Mapping[str, Any]:
+    async def _small(self, query: _Small) -> Mapping[str, Any]:
+        if isinstance(query, ConfigDetail):
+            return await self._config_detail()
         if isinstance(query, PendingRequests):
             pending = self._tasks.pending(query.task_id) if self._tasks else ()
             return {"pending": [views.pending_json(item) for item in pending]}
@@ -119,6 +132,11 @@ class Queries:
             raise UsageError("This view is read-only; it cannot plan how a task goes on.")
         plan, _ = await self._tasks.plan((await self._find_task(query.task_id)).id)
         return plan.to_json()
+
+    async def _config_detail(self) -> Mapping[str, Any]:
+        if self._configuration is None:
+            raise UsageError("Here no settings are in force.", code="not_permitted", hint="See: fluzo config show")
+        return await self._configuration.detail()
 
     async def _event_page(self, query: EventPage) -> Mapping[str, Any]:
         task_id = (await self._find_task(query.task_id)).id if query.task_id else ""

@@ -12,7 +12,6 @@ from typing import Any
 from fluzo.core.errors import StorageError, UsageError, WorkspaceError
 from fluzo.core.events import (
     CapacityReset,
-    GrantCreated,
     Payload,
     ResumeReconciled,
     Scope,
@@ -40,8 +39,6 @@ from fluzo.core.port import (
 from fluzo.core.records import (
     Attempt,
     AttemptState,
-    Grant,
-    Limits,
     OperationRecord,
     Session,
     Task,
@@ -50,7 +47,7 @@ from fluzo.core.records import (
 from fluzo.runtime import reconcile
 from fluzo.runtime.approvals import Pending
 from fluzo.runtime.attempt import AttemptRun, Resumed
-from fluzo.runtime.grants import extend_limits, retry_grants, task_grants
+from fluzo.runtime.grants import extend_limits, granted, limits_json, retry_grants, task_grants
 from fluzo.runtime.keeper import Keeper
 from fluzo.runtime.recorder import Recorder
 from fluzo.runtime.services import Services
@@ -67,6 +64,7 @@ class Tasks:
         self._run: AttemptRun | None = None
         self._running: asyncio.Task[None] | None = None
         self._beginning = asyncio.Lock()
+        self._renewal: Callable[[Services], Services] | None = None
         self.failure: StorageError | None = None
         """Why the last attempt's end could not be committed; None when it was."""
 
@@ -104,10 +102,10 @@ class Tasks:
         task = self._task(command, session)
         grants = task_grants(services, task, command.allow)
         attempt = self._attempt(task, None)
-        created = TaskCreated(task.text, _limits_json(task.limits), task.verification)
+        created = TaskCreated(task.text, limits_json(task.limits), task.verification)
         scope = Scope(session.id, task.id, attempt.id, trace_id=attempt.trace_id)
         recorder = Recorder(services.storage, services.feed.publish, scope, services.redact)
-        first = await recorder.commit(session, task, attempt, *grants, events=(*events, created, *_granted(grants)))
+        first = await recorder.commit(session, task, attempt, *grants, events=(*events, created, *granted(grants)))
         run = AttemptRun(services, session, task, attempt, grants, command.interactive, skills=command.skills)
         self._begin(run)
         return Ack(True, task.id, session.id, cursor=first - 1)
@@ -138,7 +136,7 @@ class Tasks:
             *((YoloChanged(True, "user"),) if command.yolo else ()),
             ResumeReconciled(plan.previous.id, plan.differences, plan.unknown, command.retry),
             *extended,
-            *_granted(grants),
+            *granted(grants),
         )
         run = AttemptRun(
             services,
@@ -262,6 +260,20 @@ class Tasks:
         run = self._active(task_id)
         return run.processes() if run else ()
 
+    async def renew(self, make: Callable[[Services], Services]) -> None:
+        """Have the next task begin with other services; a running one keeps those that it began with."""
+        async with self._beginning:
+            self._renewal = make
+            if self._done():
+                self._take_renewal()
+
+    async def apply_limits(self, task_id: str, limits: Mapping[str, float]) -> Ack:
+        """Give the running task other limits; what it used up stays used up. The values have been checked."""
+        run = await self._running_or_begun(task_id)
+        if run is not None and await run.apply_limits(limits):
+            return Ack(True, task_id, run.task.session_id)
+        return Ack(False, task_id, code="not_found", message="That task is not running here.")
+
     async def quiesce(self) -> None:
         """Cancel what runs, wait until its end is committed, and close the connections to model servers."""
         if self._running is not None and self._run is not None:
@@ -287,6 +299,12 @@ class Tasks:
         finally:
             self._services.announce("")
             self._services.feed.finish(run.task.id)
+            self._take_renewal()
+
+    def _take_renewal(self) -> None:
+        make, self._renewal = self._renewal, None
+        if make is not None:
+            self._services = make(self._services)
 
     def _done(self) -> bool:
         return self._running is None or self._running.done()
@@ -382,16 +400,3 @@ class Tasks:
 
 def _title(text: str) -> str:
     return " ".join(text.split())[:MAX_TITLE_CHARACTERS]
-
-
-def _granted(grants: Sequence[Grant]) -> tuple[GrantCreated, ...]:
-    return tuple(GrantCreated(grant.id, grant.kind, grant.issuer, grant.scope) for grant in grants)
-
-
-def _limits_json(limits: Limits) -> dict[str, object]:
-    return {
-        "max_turns": limits.max_turns,
-        "max_tool_calls": limits.max_tool_calls,
-        "max_active_seconds": limits.max_active_seconds,
-        "max_total_tokens": limits.max_total_tokens,
-    }

@@ -68,14 +68,18 @@ def load(path: Path, flags: Mapping[str, str] | None = None) -> LoadedSettings:
     """
     file = read(path)
     data = parse(file)
-    typed = {key: parse_value(key, text) for key, text in (flags or {}).items()}
+    return loaded(file, data, {key: parse_value(key, text) for key, text in (flags or {}).items()})
+
+
+def loaded(file: SettingsText, data: Mapping[str, object], flags: Mapping[str, object]) -> LoadedSettings:
+    """The settings that the document `data` of `file` means with typed `flags` over it. Raises ConfigError."""
     merged: dict[str, object] = dict(data)
-    for key, value in typed.items():
+    for key, value in flags.items():
         merged = set_value(merged, key, value)
     settings, problems = check_settings(merged)
     if settings is None:
-        raise invalid(file, problems, set(typed))
-    return LoadedSettings(settings, file, data, typed)
+        raise invalid(file, problems, set(flags))
+    return LoadedSettings(settings, file, data, flags)
 
 
 def read(path: Path) -> SettingsText:

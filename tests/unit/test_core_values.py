@@ -17,7 +17,20 @@ from fluzo.core.events import (
     event_from_json,
     event_to_json,
 )
-from fluzo.core.port import Ack, AnswerPermission, Snapshot, StartTask, TaskDetail, from_wire, to_wire
+from fluzo.core.port import (
+    Ack,
+    AnswerPermission,
+    ApplyConfigToActiveWork,
+    Command,
+    ConfigDetail,
+    Query,
+    SaveConfig,
+    Snapshot,
+    StartTask,
+    TaskDetail,
+    from_wire,
+    to_wire,
+)
 from fluzo.core.records import OperationState, TaskState, operation_may_become, task_may_become
 from fluzo.core.redact import MASK, GrowingRedactor, make_redactor, printable, redact_value
 
@@ -44,13 +57,16 @@ def test_every_payload_is_registered_under_its_name() -> None:
     [
         StartTask("r1", "fix", allow=(("a", "b"),), verify=(("c",),), yolo=True),
         AnswerPermission("t", "o", "f", "once"),
+        SaveConfig({"harness.max_turns": None, "verification.commands": [["make"]]}, "f"),
+        ApplyConfigToActiveWork("t", {"max_turns": 5}),
+        ConfigDetail(),
         TaskDetail("t_1"),
         Ack(True, "t", "s", 4),
         Snapshot(3, {"tasks": [{"id": "t"}]}),
     ],
 )
 def test_port_values_survive_json(value: object) -> None:
-    assert isinstance(value, StartTask | AnswerPermission | TaskDetail | Ack | Snapshot)
+    assert isinstance(value, Command | Query | Ack | Snapshot)
     restored = from_wire(json.loads(json.dumps(to_wire(value))))
     assert to_wire(restored) == to_wire(value)
 
