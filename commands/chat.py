@@ -14,6 +14,7 @@ from fluzo.screens.app import Options, run_screen
 from .front_door import FILE_NAME, find_root
 
 if TYPE_CHECKING:
+    from fluzo.host import Host
     from fluzo.screens.link import Opener, Runtime
 
 
@@ -23,10 +24,22 @@ def chat(
     """Show the full screen for a workspace that has settings; the exit status."""
     start = (workspace or Path.cwd()).absolute()
     root = find_root(start)
-    table = tui_table(config or root / FILE_NAME)
+    options = screen_options(root, tui_table(config or root / FILE_NAME), sets, yolo=yolo, fps=fps)
+    flags = {**sets, **({"tui.animation_fps": str(fps)} if fps is not None else {})}
+
+    def opener() -> "Opener":
+        return lambda: _open(start, config, tuple(f"{key}={value}" for key, value in flags.items()))
+
+    return run_screen(options, opener)
+
+
+def screen_options(
+    root: Path, table: Mapping[str, Any], sets: Mapping[str, str], *, yolo: bool, fps: int | None
+) -> Options:
+    """What the screen is told before the runtime is there: from the command line, else the `[tui]` table."""
     stored = table.get("notifications")
     notices: Mapping[str, Any] = stored if isinstance(stored, dict) else {}
-    options = Options(
+    return Options(
         folder=_shown(root),
         root=str(root),
         theme=str(sets.get("tui.theme", table.get("theme", "default"))),
@@ -39,21 +52,20 @@ def chat(
         environ=dict(os.environ),
     )
 
-    flags = {**sets, **({"tui.animation_fps": str(fps)} if fps is not None else {})}
-
-    def opener() -> "Opener":
-        return lambda: _open(start, config, tuple(f"{key}={value}" for key, value in flags.items()))
-
-    return run_screen(options, opener)
-
 
 def _open(start: Path, config: Path | None, sets: Sequence[str]) -> "Runtime":
     """Open the workspace; called on the screen's opening thread, after the first frame."""
+    from fluzo.host import HostOptions, open_host
+
+    return runtime_of(open_host(HostOptions(start, config, tuple(sets))))
+
+
+def runtime_of(host: "Host") -> "Runtime":
+    """An open host as the screen meets it."""
     from fluzo.core.settings import main_model
-    from fluzo.host import DRIVE_NAME, HostOptions, open_host
+    from fluzo.host import DRIVE_NAME
     from fluzo.screens.link import Runtime
 
-    host = open_host(HostOptions(start, config, tuple(sets)))
     facts: dict[str, Any] = {"drive": str(host.root / DRIVE_NAME)}
     if host.settings is not None:
         _, model = main_model(host.settings)

@@ -30,18 +30,22 @@ from .completion import ComposerCompleter, FileIndex
 from .composer import Composer
 from .frames import Frames
 from .intake import Intake, new_request_id, utc_now, warm
+from .key_stream import register_keys
 from .keys import Registry
 from .layout import Layout, arrange
 from .motion import Motion
+from .preferences import Preferences
 from .render import BlockRenderer
 from .state import Noted, PageRead, QueueReturned, State, Submitted, reduce
-from .terminal import KeyReader, ScreenOutput, register_keys, restored
+from .terminal import KeyReader, ScreenOutput, restored
 from .text import Line
-from .theme import color_depth, glyphs_for, ground_color, style_for
+from .theme import ASCII, UNICODE, Glyphs, color_depth, glyphs_for, ground_color, style_for
 from .transcript import Transcript
 from .views import VIEWS, View
 
 if TYPE_CHECKING:
+    from .chips import Part
+    from .drafts import Drafts
     from .link import Link, Opener
 
 HANGUP = 128 + signal.SIGHUP
@@ -61,6 +65,10 @@ class Options(NamedTuple):
     notice_seconds: float = 5.0
     max_notices: int = 3
     desktop_notices: bool = False
+    render_diagnostics: bool = False
+    dev_menu: bool = False
+    locks: Mapping[str, str] = {}
+    """Settings that this invocation fixes, by key, with what fixes them: an option or a variable."""
     environ: Mapping[str, str] = {}
 
 
@@ -84,20 +92,32 @@ class Screen:
         encoding = getattr(sys.stdout, "encoding", None) or "ascii"
         self.glyphs = glyphs_for(encoding, options.environ)
         self.depth = color_depth(options.environ)
+        self.preferences = Preferences(
+            options.theme,
+            options.animation_fps,
+            options.reduced_motion,
+            options.desktop_notices,
+            options.render_diagnostics,
+        )
         self.theme = options.theme
         self.style = style_for(self.theme, self.depth)
         self.ground = ground_color(self.theme, self.depth)
         self.files = FileIndex()
         self.composer = Composer(
-            ComposerCompleter(self.registry, self.files, self._changed_paths), self._composer_changed
+            ComposerCompleter(self.registry, self.files, self._changed_paths), self._composer_changed, self._remembered
         )
+        self.drafts: Drafts | None = None
+        """There from when the runtime is; a first frame needs no files."""
         self.renderer = BlockRenderer(self.glyphs)
         self.renderer.colors = self.depth is not ColorDepth.DEPTH_1_BIT
         self.transcript: Transcript = Transcript(lambda: self.state, self.now, self.renderer)
         self.card = Card()
         self.card_rows: list[Line] = []
         self.request_at = 0
+        self.looked_at: tuple[str, str] | None = None
+        """The request whose whole text was opened from the focused card: closing that view goes back to it."""
         self.views: list[View] = []
+        self._named: dict[str, View] = {}
         self.board: NoticeBoard = NoticeBoard(self)
         self.flash = ""
         self.sidebar_hidden = False
@@ -152,6 +172,8 @@ class Screen:
         return status
 
     def _close(self) -> None:
+        if self.drafts is not None:
+            self.drafts.close()
         if self.link is not None:
             self.link.close()
 
@@ -203,7 +225,7 @@ class Screen:
     def apply(self, update: Any) -> None:
         """Reduce one update and do what follows from it on the screen."""
         if isinstance(update, QueueReturned):
-            self.composer.insert(update.text)
+            self.composer.give_back(update.text)
         before = self.state
         self.state = reduce(before, update, self.now())
         if self.state is before:
@@ -215,6 +237,8 @@ class Screen:
             self.frames.page_asked = 0
             if update.newest:
                 self.transcript.reset()
+        if name in ("PageRead", "SessionLeft") and before.session_id != self.state.session_id:
+            self._session_changed(before)
         if before.requests is not self.state.requests:
             self._requests_changed()
         self._give_back(before)
@@ -232,7 +256,10 @@ class Screen:
         if link is None:
             return
         self.files.refresh(self.state.root)
-        link.read_history(lambda texts: self.intake.on_loop(self.composer.load_history, texts))
+        from .drafts import Drafts
+
+        self.drafts = Drafts(self)
+        self.drafts.opened(link.drive)
         warm()
         if self.options.session and not self.state.session_id:
             link.read_page(self.options.session)
@@ -240,13 +267,19 @@ class Screen:
         if pending is not None:
             link.start(pending.request_id, pending.text, self.state.session_id, yolo=self.state.yolo)
 
+    def _session_changed(self, before: State) -> None:
+        """Each session has a draft of its own; one typed while the first was still opening belongs to that one."""
+        first = not before.session_id and not len(before.blocks)
+        if self.drafts is not None and not (first and self.state.session_id == self.options.session):
+            self.drafts.switch(before.session_id, self.state.session_id)
+
     def _give_back(self, before: State) -> None:
         """Queued messages that the ended task did not take return to the composer; nothing typed is lost."""
         task = self.state.task
         if before.queued and task is not None and not self.state.running and before.running:
             left = [item.text for item in before.queued if item.task_id == task.id and item not in self.state.queued]
             if left:
-                self.composer.insert("\n\n".join([*([""] if not self.composer.empty else []), *left]))
+                self.composer.give_back("\n\n".join(left))
 
     def submit(self, text: str) -> None:
         """Start a task with the text, as soon as the runtime is there."""
@@ -268,6 +301,7 @@ class Screen:
         )
         if not same:
             self.show_request(self.request_at)
+        self.card = self.card._replace(several=len(requests) > 1)
 
     def show_request(self, number: int) -> None:
         """Show another waiting request; it inherits neither focus nor choice."""
@@ -277,7 +311,9 @@ class Screen:
         choices = 3
         if request is not None and request.kind == "question":
             choices = len(request.data.get("choices") or ())
-        self.card = Card(request.operation_id, request.fingerprint, choices) if request else Card()
+        question = request is not None and request.kind == "question"
+        self.card = Card(request.operation_id, request.fingerprint, choices, question=question) if request else Card()
+        self.card = self.card._replace(several=len(self.state.requests) > 1)
         if had_focus:
             self.body.focus_composer()
 
@@ -304,9 +340,32 @@ class Screen:
             self.views.pop()
         if self.views:
             self.app.layout.focus(self.views[-1].focus)
+        elif self.looked_at and self.looked_at == (self.card.operation_id, self.card.fingerprint):
+            self.body.focus_card()
         else:
             self.body.focus_composer()
+        if not self.views:
+            self.looked_at = None
         self.changed()
+
+    def close_views(self) -> None:
+        """Back to the composer, whatever is open."""
+        self.views.clear()
+        self.looked_at = None
+        self.body.focus_composer()
+        self.changed()
+
+    def _show_view(self, action_id: str) -> None:
+        """Open a view once: asked for again it closes, or comes to the front without what was over it."""
+        open_one = self._named.get(action_id)
+        if open_one is None or open_one not in self.views:
+            self._named[action_id] = view = VIEWS[action_id](self)
+            self.open_view(view)
+        elif open_one is self.views[-1]:
+            self.close_view()
+        else:
+            del self.views[self.views.index(open_one) + 1 :]
+            self.app.layout.focus(open_one.focus)
 
     def run_action(self, action_id: str, argument: str = "") -> None:
         from .actions import HANDLERS
@@ -314,7 +373,7 @@ class Screen:
         self.recent.append(action_id)
         del self.recent[:-20]
         if action_id in VIEWS:
-            self.open_view(VIEWS[action_id](self))
+            self._show_view(action_id)
         elif action_id in HANDLERS:
             HANDLERS[action_id](self, argument)
         self.changed()
@@ -338,6 +397,22 @@ class Screen:
 
     # --- drawing
 
+    def use_glyphs(self, glyphs: Glyphs) -> None:
+        """Draw with another set of characters from the next frame on."""
+        self.glyphs = self.renderer.glyphs = glyphs
+        self.changed()
+
+    def prefer(self, preferences: Preferences) -> None:
+        """Look like this from the next frame on. What is cached names tokens, not colours, and stays."""
+        before, self.preferences = self.preferences, preferences
+        if before.theme != preferences.theme:
+            self.theme = preferences.theme
+            self.style = style_for(self.theme, self.depth)
+            self.ground = ground_color(self.theme, self.depth)
+        if self.motion.rate != preferences.animation_fps or self.motion.reduced != preferences.reduced_motion:
+            self.motion.use(preferences.animation_fps, reduced=preferences.reduced_motion)
+        self.changed()
+
     def changed(self) -> None:
         self.app.invalidate()
 
@@ -346,6 +421,12 @@ class Screen:
 
     def _composer_changed(self) -> None:
         self.flash = ""
+        if self.drafts is not None:
+            self.drafts.changed()
+
+    def _remembered(self, parts: "list[Part]") -> None:
+        if self.drafts is not None:
+            self.drafts.remembered(parts)
 
 
 def run_screen(options: Options, opener: "Callable[[], Opener]") -> int:
@@ -357,13 +438,15 @@ def run_screen(options: Options, opener: "Callable[[], Opener]") -> int:
     register_keys()
     # A log line on the terminal would be drawn over the screen; failures are told in the conversation.
     logging.getLogger().addHandler(logging.NullHandler())
-    with restored():
-        size = os.get_terminal_size
-        output = ScreenOutput(
-            sys.stdout,
-            lambda: Size(rows=size(sys.stdout.fileno()).lines, columns=size(sys.stdout.fileno()).columns),
-            term=options.environ.get("TERM"),
-        )
-        screen = Screen(options, opener, keyboard=KeyReader(sys.stdin), output=output)
+    size = os.get_terminal_size
+    output = ScreenOutput(
+        sys.stdout,
+        lambda: Size(rows=size(sys.stdout.fileno()).lines, columns=size(sys.stdout.fileno()).columns),
+        term=options.environ.get("TERM"),
+    )
+    with restored(output):
+        screen = Screen(options, opener, keyboard=KeyReader(sys.stdin, output.answered), output=output)
         output.on_gone = lambda: screen.leave(HANGUP)
+        output.asks_width = screen.glyphs is UNICODE
+        output.on_wide = lambda: screen.use_glyphs(ASCII)
         return screen.run()

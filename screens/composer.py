@@ -1,9 +1,10 @@
 """The composer: a text that is never lost, with pasted text folded into chips, history, and cluster-wise editing.
 
-Invariant: nothing here sends by itself. A chip is one private-use character in the buffer; `text` gives the whole text.
+Invariant: nothing here sends by itself. A chip is one character in the buffer (`chips.py`); `text` is the whole.
 """
 
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.completion import Completer
@@ -11,25 +12,38 @@ from prompt_toolkit.document import Document
 from prompt_toolkit.formatted_text import StyleAndTextTuples
 from prompt_toolkit.layout.processors import Processor, Transformation, TransformationInput
 
+from .chips import Chip, Chips, Part, foreign_free, label
+from .layout import MAX_COMPOSER_ROWS
 from .sanitize import clean
 from .text import cells, clusters, drawable
 
-CHIP = 0xE000
-MAX_CHIPS = 256
 CHIP_LINES = 10
 CHIP_CHARACTERS = 1000
 MAX_HISTORY = 1000
 PLACEHOLDER = "Type a task, @file or /command"
 
 
-class Composer:
-    """The buffer and what surrounds it. `changed` is called after every edit."""
+class Unfolded(NamedTuple):
+    """A chip that was opened in place: what stands before and after its text, for as long as that is so."""
 
-    def __init__(self, completer: Completer, changed: Callable[[], None]) -> None:
-        self._chips: dict[str, str] = {}
+    chip: Chip
+    before: str
+    after: str
+
+
+class Composer:
+    """The buffer and what surrounds it. `changed` is called after every edit, `remembered` with what history takes."""
+
+    def __init__(
+        self, completer: Completer, changed: Callable[[], None], remembered: Callable[[list[Part]], None]
+    ) -> None:
+        self.chips = Chips()
+        self._remembered = remembered
         self._history: list[str] = []
         self._at: int | None = None
         self._kept = ""
+        self._unfolded: list[Unfolded] = []
+        self._lit: tuple[str, int] = ("", -1)
         self.buffer = Buffer(
             multiline=True,
             completer=completer,
@@ -41,59 +55,89 @@ class Composer:
     @property
     def text(self) -> str:
         """Everything that would be sent, chips unfolded."""
-        return self.unfold(self.buffer.text)
+        return self.chips.sent(self.buffer.text)
+
+    @property
+    def parts(self) -> list[Part]:
+        """The draft as strings and chips."""
+        return self.chips.parts(self.buffer.text)
 
     @property
     def empty(self) -> bool:
         return not self.buffer.text
 
-    def unfold(self, text: str) -> str:
-        for chip, whole in self._chips.items():
-            text = text.replace(chip, whole)
-        return text
-
-    def label(self, chip: str) -> str:
-        """What a chip is drawn as."""
-        whole = self._chips.get(chip, "")
-        lines = whole.count("\n") + 1
-        return f"[paste {ord(chip) - CHIP + 1}: {lines} lines, {len(whole.encode()) / 1000:.1f} kB]"
-
-    def is_chip(self, char: str) -> bool:
-        return char in self._chips
-
     # --- editing
 
     def insert(self, text: str) -> None:
         """Insert text as if it had been typed."""
-        self.buffer.insert_text(_without_private(text))
+        self.buffer.insert_text(foreign_free(text))
+
+    def give_back(self, text: str) -> None:
+        """Put a text that was not taken elsewhere at the end of the draft, folded when it is long."""
+        self.buffer.cursor_position = len(self.buffer.text)
+        self.buffer.insert_text(("\n\n" if self.buffer.text.strip() else "") + self._folded(foreign_free(text)))
 
     def paste(self, data: str) -> bool:
         """Insert a paste in one step; True when something in it was dropped. Long ones become a chip."""
         text = data.replace("\r\n", "\n").replace("\r", "\n")
-        kept = _without_private(clean(text))
+        kept = foreign_free(clean(text))
         self.buffer.save_to_undo_stack()
-        long = kept.count("\n") >= CHIP_LINES or len(kept) > CHIP_CHARACTERS
-        if long and len(self._chips) < MAX_CHIPS:
-            chip = chr(CHIP + len(self._chips))
-            self._chips[chip] = kept
-            kept = chip
-        self.buffer.insert_text(kept)
-        return self.unfold(kept) != text
+        self.buffer.insert_text(self._folded(kept))
+        return kept != text
 
-    def open_chip(self) -> bool:
-        """Unfold the chip at or before the cursor in place; False when there is none."""
-        document = self.buffer.document
-        for at in (document.cursor_position, document.cursor_position - 1):
-            if 0 <= at < len(document.text) and document.text[at] in self._chips:
-                whole = self._chips[document.text[at]]
-                self.buffer.save_to_undo_stack()
-                text = document.text[:at] + whole + document.text[at + 1 :]
-                self.buffer.document = Document(text, at + len(whole))
+    def _folded(self, text: str) -> str:
+        if text.count("\n") < CHIP_LINES and len(text) <= CHIP_CHARACTERS:
+            return text
+        pastes = [part for part in self.parts if isinstance(part, Chip) and part.kind == "paste"]
+        return self.chips.char(Chip("paste", text, max((chip.number for chip in pastes), default=0) + 1))
+
+    def fold(self) -> bool:
+        """Fold the opened chip that the cursor is in, as it was edited since; False when it is in none."""
+        text, cursor = self.buffer.text, self.buffer.cursor_position
+        for item in reversed(self._unfolded):
+            begin, end = len(item.before), len(text) - len(item.after)
+            fits = begin < end and text.startswith(item.before) and text.endswith(item.after)
+            if fits and begin <= cursor <= end:
+                self._unfolded.remove(item)
+                char = self.chips.char(item.chip._replace(text=self.chips.whole(text[begin:end])))
+                self._put(item.before + char + item.after, begin + 1)
                 return True
         return False
 
+    def open_chip(self) -> bool:
+        """Unfold the chip at or before the cursor in place; False when there is none."""
+        text, cursor = self.buffer.text, self.buffer.cursor_position
+        for at in (cursor, cursor - 1):
+            if 0 <= at < len(text) and text[at] in self.chips:
+                chip = self.chips[text[at]]
+                before, after = text[:at], text[at + 1 :]
+                self._unfolded = [*self._unfolded, Unfolded(chip, before, after)][-8:]
+                self._put(before + chip.text + after, at + len(chip.text))
+                return True
+        return False
+
+    def _put(self, text: str, cursor: int) -> None:
+        self.buffer.save_to_undo_stack()
+        self.buffer.document = Document(text, cursor)
+
+    def replace(self, old: str, chip: Chip, before: int) -> bool:
+        """Put a chip in the place of a text that ends at a position, if it is still there."""
+        text, cursor = self.buffer.text, self.buffer.cursor_position
+        begin = before - len(old)
+        if begin < 0 or text[begin:before] != old:
+            return False
+        char = self.chips.char(chip)
+        moved = cursor - len(old) + len(char) if cursor >= before else min(cursor, begin + len(char))
+        self._put(text[:begin] + char + text[before:], moved)
+        return True
+
+    @property
+    def lit(self) -> bool:
+        """The cursor was moved onto a chip, which Enter and `v` then open."""
+        return self._lit == (self.buffer.text, self.buffer.cursor_position)
+
     def move(self, step: int) -> None:
-        """One user-perceived character to the left or right."""
+        """One user-perceived character to the left or right; onto a chip it is lit."""
         document = self.buffer.document
         if step < 0:
             before = clusters(document.text_before_cursor)
@@ -101,6 +145,8 @@ class Composer:
         else:
             after = clusters(document.text_after_cursor)
             self.buffer.cursor_position += len(after[0]) if after else 0
+        at = self.buffer.cursor_position
+        self._lit = (document.text, at) if document.text[at : at + 1] in self.chips else ("", -1)
 
     def backspace(self) -> None:
         before = clusters(self.buffer.document.text_before_cursor)
@@ -112,15 +158,18 @@ class Composer:
 
     def set(self, text: str) -> None:
         """Replace the whole text; undo brings the old one back."""
-        self.buffer.save_to_undo_stack()
-        self.buffer.document = Document(text, len(text))
+        self._put(text, len(text))
+
+    def put(self, parts: Sequence[Part]) -> None:
+        """Replace the whole draft by strings and chips; undo brings the old one back."""
+        self.set(self.chips.joined(parts))
 
     def take(self) -> str:
         """The whole text for sending; history has it, and a draft that was put aside for history comes back."""
         text = self.text
         kept = self._kept if self._at is not None else ""
         self._kept = ""
-        self.remember(text)
+        self.remember()
         self.set(kept)
         return text
 
@@ -130,14 +179,19 @@ class Composer:
 
     # --- history
 
-    def load_history(self, texts: Sequence[str]) -> None:
+    def load_history(self, entries: Sequence[Sequence[Part]]) -> None:
         """Older entries, oldest first; what was sent in this run stays newest."""
-        self._history = [*texts, *self._history][-MAX_HISTORY:]
+        older = [self.chips.joined(parts) for parts in entries]
+        self._history = [*older, *self._history][-MAX_HISTORY:]
 
-    def remember(self, text: str) -> None:
+    def remember(self, text: str | None = None) -> None:
+        """Have history take the draft, or another text; commands are recalled in this run only."""
+        entry = self.buffer.text if text is None else foreign_free(text)
         self._at = None
-        if text.strip() and self._history[-1:] != [text]:
-            self._history = [*self._history, text][-MAX_HISTORY:]
+        if entry.strip() and self._history[-1:] != [entry]:
+            self._history = [*self._history, entry][-MAX_HISTORY:]
+            if not entry.startswith("/"):
+                self._remembered(self.chips.parts(entry))
 
     def history(self, step: int) -> bool:
         """Go up (-1) or down (1) in history, the draft kept at its end; False when there is nothing there."""
@@ -153,16 +207,13 @@ class Composer:
             self.set(kept)
             return True
         self._at = target
-        self.set(_without_private(self._history[target]))
+        self.set(self._history[target])
         return True
 
-    def search_history(self, wanted: str) -> list[str]:
-        return [text for text in reversed(self._history) if wanted.lower() in text.lower()]
-
-
-def _without_private(text: str) -> str:
-    """Private-use characters are chips here; a foreign one must not look like one."""
-    return "".join("\N{REPLACEMENT CHARACTER}" if CHIP <= ord(char) < CHIP + MAX_CHIPS else char for char in text)
+    @property
+    def entries(self) -> list[list[Part]]:
+        """History, newest first, each entry once."""
+        return [self.chips.parts(entry) for entry in dict.fromkeys(reversed(self._history))]
 
 
 class Drawn(Processor):
@@ -176,12 +227,17 @@ class Drawn(Processor):
         if text.isascii() and "@" not in text and not text.startswith("/") and "\t" not in text:
             return Transformation(transformation_input.fragments)
         to_display = [0]
+        document = transformation_input.document
+        here = self._composer.lit and document.cursor_position_row == transformation_input.lineno
+        lit_at = document.cursor_position_col if here else -1
         fragments: StyleAndTextTuples = []
         shown_at = 0
         style = ""
         for number, cluster in enumerate(clusters(text)):
-            if self._composer.is_chip(cluster):
-                shown, used = self._composer.label(cluster), "class:accent.second"
+            if cluster in self._composer.chips:
+                shown = label(self._composer.chips[cluster])
+                lit = len(to_display) - 1 == lit_at
+                used = "class:bg.select class:text.on_select" if lit else "class:accent.second"
             else:
                 style = _style_of(cluster, style, first=number == 0 and transformation_input.lineno == 0)
                 shown, used = drawable(cluster), style
@@ -214,9 +270,12 @@ def _inverse(to_display: list[int], size: int) -> list[int]:
 
 
 def rows_needed(composer: Composer, width: int) -> int:
-    """Rows that the text takes when it wraps at every cell."""
+    """Rows that the text takes when it wraps at every cell; counted no further than the composer can grow."""
     rows = 0
-    for line in composer.buffer.text.split("\n"):
-        shown = "".join(composer.label(char) if composer.is_chip(char) else drawable(char) for char in clusters(line))
+    for line in composer.buffer.text.split("\n", MAX_COMPOSER_ROWS)[:MAX_COMPOSER_ROWS]:
+        beginning = line[: MAX_COMPOSER_ROWS * width]
+        shown = "".join(
+            label(composer.chips[char]) if char in composer.chips else drawable(char) for char in clusters(beginning)
+        )
         rows += max(1, -(-(cells(shown) + 1) // max(width, 2)))
     return rows

@@ -92,15 +92,16 @@ def editor(screen: "Screen", argument: str = "") -> None:
 
 
 def find_history(screen: "Screen", argument: str = "") -> None:
-    found = screen.composer.search_history(argument or screen.composer.text)
-    if found:
-        screen.composer.set(found[0])
-    else:
-        screen.say("Nothing like that was sent before")
+    """Search what was sent before; with nothing written, where a task is blocked or failed, try that again."""
+    if not argument and screen.composer.empty and screen.state.word in ("blocked", "failed"):
+        screen.run_action("retry")
+        return
+    from .history import HistorySearch
+
+    screen.open_view(HistorySearch(screen, argument or screen.composer.chips.whole(screen.composer.buffer.text)))
 
 
 def show_queue(screen: "Screen", argument: str = "") -> None:
-    from .pager import Pager
+    from .queued import QueueView
 
-    rows = [f"{number}  {item.text}" for number, item in enumerate(screen.state.queued, 1)]
-    screen.open_view(Pager(screen, "Queued messages", "\n\n".join(rows) or "Nothing is queued."))
+    screen.open_view(QueueView(screen))

@@ -6,7 +6,7 @@ that arrives is an update for `reduce`; nothing is shown as done before the runt
 
 import queue
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any, Literal, NamedTuple
 
@@ -22,7 +22,9 @@ from fluzo.core.port import (
     Port,
     Query,
     QueueIntervention,
+    RenameSession,
     ResetCapacity,
+    ResumeTask,
     SessionDetail,
     SetYolo,
     Snapshot,
@@ -46,6 +48,8 @@ from .state import (
     QueueReturned,
     Refused,
     ResultRead,
+    Resumed,
+    Titled,
 )
 
 INBOX = 2048
@@ -83,6 +87,11 @@ class Link:
     @property
     def port(self) -> Port | None:
         return self._runtime.port if self._runtime else None
+
+    @property
+    def drive(self) -> str:
+        """The folder beside the store that is private to its owner; empty where there is none."""
+        return str(self._runtime.facts.get("drive", "")) if self._runtime else ""
 
     # --- opening and closing
 
@@ -235,18 +244,20 @@ class Link:
             messages = data["messages"]
             blocks = tuple(blocks_of_page(messages, texts))
             oldest = int(messages[0]["position"]) if messages else 0
-            cut = next((task for task in data["tasks"] if task["reason"] == "task_interrupted"), None)
-            text = (
-                f"recovered: Fluzo stopped here on {str(cut['updated_at'])[:16].replace('T', ' ')} UTC" if cut else ""
-            )
+            newest = data["tasks"][0] if data["tasks"] else {}
+            lost = newest.get("reason") == "task_interrupted"
+            when = str(newest.get("updated_at"))[:16].replace("T", " ")
+            text = f"recovered: Fluzo stopped here on {when} UTC" if lost else ""
+            blocked = str(newest["reason"]).replace("_", " ") if newest.get("state") == "blocked" else ""
             session = data["session"]
             more = len(messages) >= PAGE and oldest > 1
-            return PageRead(str(session["id"]), str(session["title"]), blocks, oldest, more, before == 0, text)
+            page = PageRead(str(session["id"]), str(session["title"]), blocks, oldest, more, before == 0, text)
+            return page._replace(lost_task=str(newest.get("id", "")), blocked=blocked)
 
         self._query(SessionDetail(session_id, PAGE, before), made)
 
     def read_history(self, taken: Callable[[list[str]], None]) -> None:
-        """The texts of earlier tasks, oldest first, for the composer's history."""
+        """The texts of earlier tasks, oldest first, for a composer without a history of its own."""
         port = self.port
         if port is None:
             return
@@ -275,7 +286,9 @@ class Link:
                 self._queue_refused(command)
                 self._post_soon(Refused(ack.message or "The runtime refused that.", ack.code, "", request_id))
             elif agreed is not None:
-                self._post_soon(agreed)
+                self._post_soon(agreed(ack) if callable(agreed) else agreed)
+                if isinstance(command, ResumeTask):
+                    self.follow(ack.task_id, ack.cursor)
             elif isinstance(command, StartTask):
                 self._post_soon(Accepted(request_id, ack.task_id, ack.session_id))
                 self.follow(ack.task_id, ack.cursor)
@@ -285,12 +298,43 @@ class Link:
     def start(self, request_id: str, text: str, session_id: str, *, yolo: bool) -> None:
         self._send(StartTask(request_id, text, session_id, yolo=yolo, interactive=True), request_id)
 
+    def resume(self, command: ResumeTask, text: str, limits: Mapping[str, Any]) -> None:
+        """Go on with a task from the plan that was shown; `text` and `limits` are the task's own."""
+        self._send(command, agreed=lambda ack: Resumed(ack.task_id, ack.session_id, text, limits))
+
+    def rename(self, session_id: str, title: str) -> None:
+        self._send(RenameSession(session_id, title), agreed=lambda ack: Titled(ack.session_id, ack.message))
+
     def queue(self, task_id: str, text: str) -> None:
         self._send(QueueIntervention(task_id, text))
 
     def withdraw(self, task_id: str, intervention_id: str, text: str) -> None:
         """Take a queued message back; its text returns when the runtime has agreed."""
         self._send(WithdrawIntervention(task_id, intervention_id), agreed=QueueReturned(text))
+
+    def drop(self, task_id: str, intervention_id: str) -> None:
+        """Take a queued message back for good."""
+        self._send(WithdrawIntervention(task_id, intervention_id))
+
+    def requeue(self, task_id: str, items: Sequence[tuple[str, str]]) -> None:
+        """Take these queued messages back and queue them anew in this order; one that is taken already stays so."""
+        self._requeue(task_id, list(items), [])
+
+    def _requeue(self, task_id: str, items: list[tuple[str, str]], texts: list[str]) -> None:
+        port = self.port
+        if port is None:
+            return
+        if not items:
+            for text in texts:
+                self.queue(task_id, text)
+            return
+        (intervention_id, text), rest = items[0], items[1:]
+
+        def done(future: "Future[Any]") -> None:
+            back = future.exception() is None and future.result().accepted
+            self._requeue(task_id, rest, [*texts, text] if back else texts)
+
+        port.dispatch(WithdrawIntervention(task_id, intervention_id)).add_done_callback(done)
 
     def _queue_refused(self, command: Command) -> None:
         if isinstance(command, QueueIntervention):
@@ -303,9 +347,14 @@ class Link:
         self._send(ForceStopTask(task_id))
 
     def answer_permission(
-        self, task_id: str, operation_id: str, fingerprint: str, answer: Literal["once", "task", "deny"]
+        self,
+        task_id: str,
+        operation_id: str,
+        fingerprint: str,
+        answer: Literal["once", "task", "deny"],
+        reason: str = "",
     ) -> None:
-        self._send(AnswerPermission(task_id, operation_id, fingerprint, answer))
+        self._send(AnswerPermission(task_id, operation_id, fingerprint, answer, reason))
 
     def answer_question(self, task_id: str, operation_id: str, answer: str) -> None:
         self._send(AnswerQuestion(task_id, operation_id, answer))

@@ -8,17 +8,15 @@ from typing import TYPE_CHECKING, Literal
 
 from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
-from prompt_toolkit.layout import AnyContainer, HSplit, VSplit, Window
-from prompt_toolkit.layout.controls import BufferControl, FormattedTextControl
+from prompt_toolkit.layout import AnyContainer, Window
+from prompt_toolkit.layout.controls import BufferControl
 
-from .controls import text_control
+from .floats import box_size, boxed, window_of
 from .keys import Action
 from .text import Line, cells, shorten
 
 if TYPE_CHECKING:
     from .app import Screen
-
-WIDTH, HEIGHT = 72, 18
 
 
 def score(wanted: str, text: str) -> int:
@@ -57,41 +55,13 @@ class Palette:
         self._lit = 0
         self._buffer = Buffer(multiline=False, on_text_changed=lambda _: self._reset())
         self.focus = Window(BufferControl(self._buffer, key_bindings=self._bindings()), height=1)
-        edge = "class:border.focus class:bg.overlay"
-        self._width = min(WIDTH, screen.layout.columns - 4)
-        self._height = min(HEIGHT, screen.layout.rows - 6)
-        head = FormattedTextControl([(edge, self._frame(" Commands ", top=True))])
-        foot = FormattedTextControl([(edge, self._frame(" Enter run  Esc close ", top=False))])
-        bar = screen.glyphs.bar
-        body = HSplit(
-            [
-                VSplit([Window(FormattedTextControl([("class:accent.primary", "> ")]), width=2), self.focus], height=1),
-                Window(text_control(self._rows), always_hide_cursor=True),
-            ],
-            style="class:bg.overlay",
-        )
-        side = [Window(char=bar, width=1, style=edge), Window(char=bar, width=1, style=edge)]
-        self.container: AnyContainer = HSplit(
-            [
-                Window(head, height=1),
-                VSplit([side[0], Window(width=1, style="class:bg.overlay"), body, side[1]]),
-                Window(foot, height=1),
-            ],
-            width=self._width,
-            height=self._height,
-            style="class:bg.overlay",
-        )
+        self.container: AnyContainer = boxed(screen, lambda: "Commands", "Enter run  Esc close", self._rows, self.focus)
 
     def hints(self) -> str:
         return "Enter run  Up/Down choose  Esc close"
 
     def refresh(self) -> None:
         """The list does not depend on the conversation."""
-
-    def _frame(self, name: str, *, top: bool) -> str:
-        glyphs = self._screen.glyphs
-        left, right = tuple(glyphs.corners[:2] if top else glyphs.corners[2:])
-        return f"{left}{glyphs.rule}{name}".ljust(self._width - 1, glyphs.rule) + right
 
     def _reset(self) -> None:
         self._lit = 0
@@ -101,13 +71,14 @@ class Palette:
 
     def _rows(self) -> Line:
         found = self._found()
-        room, width = self._height - 4, self._width - 4
+        columns, height = box_size(self._screen)
+        room, width = height - 4, columns - 4
         if not found:
             text = f'\nno match. Enter does nothing; Tab puts "/{self._buffer.text}" in the composer'
             return [("class:text.muted", text)]
-        first = max(0, min(self._lit - room + 2, len(found) - room))
         rows: Line = [("", "\n")]
-        for number, action in enumerate(found[first : first + room], first):
+        for number in window_of(self._lit, len(found), room):
+            action = found[number]
             style = "class:bg.select class:text.on_select" if number == self._lit else "class:text.primary"
             keys = action.keys[0] if action.keys else ""
             left = shorten(action.title, width - 28)

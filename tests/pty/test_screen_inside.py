@@ -354,7 +354,7 @@ def test_an_unknown_command_is_not_sent_and_stays() -> None:
 
 def test_history_keeps_the_draft_at_its_end() -> None:
     async def edit(shown: ScriptedScreen) -> None:
-        shown.screen.composer.load_history(["first", "second"])
+        shown.screen.composer.load_history([["first"], ["second"]])
         shown.keys("draft")
         shown.keys("\x1b[A")
         assert shown.screen.composer.text == "second"
@@ -373,10 +373,10 @@ def test_a_chip_opens_in_place_and_a_private_character_is_no_chip() -> None:
     async def edit(shown: ScriptedScreen) -> None:
         shown.keys(f"\x1b[200~{pasted}\x1b[201~")
         assert "[paste 1: 30 lines" in "\n".join(shown.draw())
-        shown.keys("\x1b[200~\ue000\x1b[201~")
-        assert shown.screen.composer.text == pasted + "\ufffd"
-        shown.keys("\x1b[D\x0f")
-        assert shown.screen.composer.buffer.text == pasted + "\ufffd"
+        shown.keys("\x1b[200~\U00100000\ue0b0\x1b[201~")
+        assert shown.screen.composer.text == pasted + "\ufffd\ue0b0"
+        shown.keys("\x1b[D\x1b[D\x0f")
+        assert shown.screen.composer.buffer.text == pasted + "\ufffd\ue0b0"
 
     inside(edit)
 

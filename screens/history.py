@@ -1,0 +1,116 @@
+"""Search through what was sent before: this folder first, all on request. Enter takes an entry and sends nothing."""
+
+from typing import TYPE_CHECKING, Literal
+
+from prompt_toolkit.buffer import Buffer
+from prompt_toolkit.document import Document
+from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+from prompt_toolkit.layout import AnyContainer, Window
+from prompt_toolkit.layout.controls import BufferControl
+
+from .chips import Chip, Part, label, whole_text
+from .floats import box_size, boxed, window_of
+from .sanitize import clean
+from .text import Line, drawable, shorten
+
+if TYPE_CHECKING:
+    from .app import Screen
+
+MAX_FOUND = 500
+
+
+class HistorySearch:
+    """A float; the draft stays as it is until an entry is taken."""
+
+    kind: Literal["page", "float"] = "float"
+
+    def __init__(self, screen: "Screen", wanted: str) -> None:
+        self._screen = screen
+        self._lit = 0
+        self._all = False
+        self._others: list[list[Part]] | None = None
+        first = wanted.strip().split("\n")[0]
+        self._found: tuple[object, list[list[Part]]] = (None, [])
+        self._buffer = Buffer(
+            multiline=False, document=Document(first, len(first)), on_text_changed=lambda _: self._reset()
+        )
+        self.focus = Window(BufferControl(self._buffer, key_bindings=self._bindings()), height=1)
+        self.container: AnyContainer = boxed(screen, self._title, "Enter takes it  Esc back", self._rows, self.focus)
+
+    def hints(self) -> str:
+        return "Enter takes it  Tab folder/all  Esc back"
+
+    def refresh(self) -> None:
+        """The list does not depend on the conversation."""
+
+    def _title(self) -> str:
+        return "Sent before: every folder" if self._all else "Sent before: this folder (Tab: all)"
+
+    def _reset(self) -> None:
+        self._lit = 0
+
+    def found(self) -> list[list[Part]]:
+        """What matches, newest first, this folder's before those of others."""
+        wanted = self._buffer.text.lower()
+        key = (wanted, self._all, self._others is None)
+        if self._found[0] != key:
+            entries = [*self._screen.composer.entries, *((self._others or []) if self._all else [])]
+            matching = [parts for parts in entries if wanted in whole_text(parts).lower()]
+            self._found = (key, matching[:MAX_FOUND])
+        return self._found[1]
+
+    def _rows(self) -> Line:
+        found = self.found()
+        columns, height = box_size(self._screen)
+        if not found:
+            waiting = self._all and self._others is None
+            return [("class:text.muted", "\nReading." if waiting else "\nNothing like that was sent before.")]
+        rows: Line = [("", "\n")]
+        for number in window_of(self._lit, len(found), height - 4):
+            lit = number == self._lit
+            style = "class:bg.select class:text.on_select" if lit else "class:text.primary"
+            text = shorten(one_row(found[number]), columns - 6, self._screen.glyphs.more)
+            rows.append((style, f"{'>' if lit else ' '} {text}\n"))
+        return rows
+
+    def _bindings(self) -> KeyBindings:
+        keys = KeyBindings()
+
+        @keys.add("down")
+        @keys.add("c-n")
+        def down(event: KeyPressEvent) -> None:
+            self._lit = min(self._lit + 1, max(len(self.found()) - 1, 0))
+
+        @keys.add("c-r")
+        def older(event: KeyPressEvent) -> None:
+            down(event)
+
+        @keys.add("up")
+        def up(event: KeyPressEvent) -> None:
+            self._lit = max(self._lit - 1, 0)
+
+        @keys.add("tab")
+        def every_folder(event: KeyPressEvent) -> None:
+            self._all, self._lit = not self._all, 0
+            drafts = self._screen.drafts
+            if self._all and self._others is None and drafts is not None:
+                drafts.all_prompts(self._read)
+
+        @keys.add("enter")
+        def take(event: KeyPressEvent) -> None:
+            found = self.found()
+            if found:
+                self._screen.close_view()
+                self._screen.composer.put(found[min(self._lit, len(found) - 1)])
+
+        return keys
+
+    def _read(self, entries: list[list[Part]]) -> None:
+        self._others = entries
+        self._screen.changed()
+
+
+def one_row(parts: list[Part]) -> str:
+    """An entry in one row, its chips by their labels."""
+    text = "".join(label(part) if isinstance(part, Chip) else part for part in parts)
+    return drawable(" ".join(clean(text).split()))
