@@ -11,6 +11,7 @@ from concurrent.futures import Future
 from typing import Any, Literal, NamedTuple
 
 from fluzo.core.port import (
+    Ack,
     AnswerPermission,
     AnswerQuestion,
     CancelTask,
@@ -292,6 +293,22 @@ class Link:
             elif isinstance(command, StartTask):
                 self._post_soon(Accepted(request_id, ack.task_id, ack.session_id))
                 self.follow(ack.task_id, ack.cursor)
+
+        port.dispatch(command).add_done_callback(done)
+
+    def act(self, command: Command, taken: Callable[[Ack], None]) -> None:
+        """Dispatch for a view: `taken` is called once, on the runtime's thread, also with what failed."""
+        port = self.port
+        if port is None:
+            return
+
+        def done(future: "Future[Ack]") -> None:
+            try:
+                ack = future.result()
+            except Exception as error:
+                message, code, hint = _told(error)
+                ack = Ack(False, code=code, message=f"{message} {hint}".rstrip())
+            taken(ack)
 
         port.dispatch(command).add_done_callback(done)
 
