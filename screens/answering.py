@@ -6,7 +6,7 @@ reached from everywhere.
 
 from typing import TYPE_CHECKING
 
-from .approval import ANSWERS, Effect
+from .approval import ANSWERS, Effect, drop_focus
 from .state import CommandSent, YoloChosen
 
 if TYPE_CHECKING:
@@ -28,19 +28,23 @@ def deny(screen: "Screen", argument: str = "") -> None:
         answer(screen, 1)
 
 
-def answer(screen: "Screen", choice: int) -> None:
-    """Send the chosen answer with the identity of exactly this request; the card shows `sent` until it is so."""
+def answer(screen: "Screen", choice: int, words: str = "") -> None:
+    """Send the chosen answer with the identity of exactly this request; the card shows `sent` until it is so.
+
+    `words` are the reason of a denial, or with choice 0 the answer to a question.
+    """
     request = screen.request
     if request is None or screen.link is None or request.sent:
         return
     if request.kind == "question":
         choices = list(request.data.get("choices") or ())
         if choice <= len(choices):
-            answer_question(screen, str(choices[choice - 1]))
+            answer_question(screen, str(choices[choice - 1]) if choice else words)
         return
     word = ANSWERS[choice - 1]
+    reason = words if word == "deny" else ""
     screen.apply(CommandSent(request.operation_id, word))
-    screen.link.answer_permission(request.task_id, request.operation_id, request.fingerprint, word)
+    screen.link.answer_permission(request.task_id, request.operation_id, request.fingerprint, word, reason)
 
 
 def answer_question(screen: "Screen", text: str) -> None:
@@ -74,18 +78,34 @@ def card_effect(screen: "Screen", effect: Effect) -> None:
             screen.composer.insert(effect.text)
     elif effect.kind == "answer":
         screen.body.focus_composer()
-        answer(screen, effect.choice)
+        answer(screen, effect.choice, effect.text)
     elif effect.kind == "view":
         _view_request(screen)
+    elif effect.kind == "turn":
+        turn_request(screen, effect.choice)
+
+
+def turn_request(screen: "Screen", step: int) -> None:
+    """Show the next or previous waiting request; the keyboard stays on the card, whose guard begins anew."""
+    screen.show_request((screen.request_at + step) % len(screen.state.requests))
+    screen.frames.arrange()
+    screen.body.focus_card()
 
 
 def _view_request(screen: "Screen") -> None:
+    """Everything that is asked, in full; closing it goes back to the card, with nothing chosen."""
     from .card import title_of, whole_text
     from .pager import Pager
+    from .preview import Preview
 
     request = screen.request
-    if request is not None:
-        screen.card = screen.card._replace(focused=False, choice=0)
+    if request is None:
+        return
+    screen.card = drop_focus(screen.card)
+    screen.looked_at = (request.operation_id, request.fingerprint)
+    if request.data.get("preview"):
+        screen.open_view(Preview(screen, request))
+    else:
         screen.open_view(Pager(screen, title_of(request), whole_text(request)))
 
 
@@ -94,6 +114,7 @@ def permissions(screen: "Screen", argument: str = "") -> None:
 
     rows = [
         f"{item.at[11:19]}  {item.answer:<8} by {item.by:<8} {item.verb} {item.subject}"
+        + (f"  (you said: {item.reason})" if item.reason else "")
         for item in screen.state.history
     ]
     screen.open_view(Pager(screen, "Permission history", "\n".join(rows) or "Nothing was asked in this session."))

@@ -61,6 +61,7 @@ class _CardControl(UIControl):
         keys.add("tab")(lambda event: screen.card_key("tab"))
         keys.add("pageup")(lambda event: screen.card_key("page"))
         keys.add("pagedown")(lambda event: screen.card_key("page"))
+        keys.add("backspace")(lambda event: screen.card_key("backspace"))
 
         @keys.add(Keys.BracketedPaste)
         def paste(event: KeyPressEvent) -> None:
@@ -68,12 +69,8 @@ class _CardControl(UIControl):
 
         @keys.add(Keys.Any)
         def other(event: KeyPressEvent) -> None:
-            text = event.data
-            if screen.card.armed and text in ("[", "]") and len(screen.state.requests) > 1:
-                step = 1 if text == "]" else -1
-                screen.show_request((screen.request_at + step) % len(screen.state.requests))
-            elif text.isprintable() and text:
-                screen.card_key("text", text)
+            if event.data.isprintable() and event.data:
+                screen.card_key("text", event.data)
 
         return keys
 

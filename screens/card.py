@@ -14,6 +14,7 @@ LABEL = 10
 UNSANDBOXED = "! UNSANDBOXED: runs as you; can write any file, use network"
 _DANGER = "class:danger.fg class:danger.bg"
 _FILE_WORDS = {"edit": "edit a file", "write": "write a file", "delete": "delete a file", "move": "move a file"}
+_SENT = {"once": "allow once", "task": "allow for this task"}
 MAX_DIFF_ROWS = 8
 TOO_LITTLE_ROWS = 4
 MAX_COMMAND_ROWS = 4
@@ -60,6 +61,8 @@ def card_lines(
     else:
         first, fixed, diff = _permission(request, task, folder, inner)
         tail = _choices(card, glyphs)
+    if card.writing or card.words:
+        tail = [*tail, _field(card, inner, glyphs)]
     hint = _hint(request, card)
     wanted = min(len(first), MAX_COMMAND_ROWS) + len(fixed) + min(len(diff), MAX_DIFF_ROWS) + len(tail)
     tight = wanted + 5 > height
@@ -72,7 +75,8 @@ def card_lines(
     name = f"Permission{which}: {title_of(request)}" if request.kind == "permission" else "Question"
     if len(body) + 2 > height:
         body = _too_little_room(len(body) + 2 - height)
-    return _framed(body, name, "you answer here" if card.focused else "", width, glyphs, focused=card.focused)
+    here = "[ ] others  you answer here" if card.several else "you answer here"
+    return _framed(body, name, here if card.focused else "", width, glyphs, focused=card.focused)
 
 
 def _too_little_room(missing: int) -> list[Line]:
@@ -126,13 +130,19 @@ def _permission(
     fixed += _labelled("scope", _scope_words(data, scope), width)
     if data.get("text") and data.get("reason") == "may_repeat_unknown":
         fixed += _labelled("risk", str(data["text"]), width, _DANGER)
-    if scope.get("versions"):
-        fixed += _labelled("note", "! touches changes of your own, made before this task", width, "class:warn.fg")
+    for path in own_paths(scope):
+        text = f"! {path} holds changes of your own, made before this task"
+        fixed += _labelled("yours", text, width, "class:warn.fg")
     if process:
         fixed += _labelled("reach", UNSANDBOXED, width, _DANGER)
     fixed += _labelled("asked by", _asked_by(task, width), width)
     preview = str(data.get("preview") or "")
     return first, fixed, diff_rows(preview, width) if preview else []
+
+
+def own_paths(scope: Mapping[str, Any]) -> list[str]:
+    """The paths of a request whose files the person had changed before the task began."""
+    return [str(path) for path in scope.get("versions") or {}]
 
 
 def _asked_by(task: tuple[str, int], width: int) -> str:
@@ -181,8 +191,10 @@ def diff_rows(diff: str, width: int) -> list[Line]:
         )
         if text.startswith(("+++ ", "--- ")):
             style = "class:text.faint"
-        shown = "".join(piece for _, piece in visible(text.replace("\t", "    ")))
-        rows.append([(style, shorten(shown, width))])
+        line = [(f"{style} {danger}".rstrip(), drawable(piece)) for danger, piece in visible(text.expandtabs(4))]
+        flat = "".join(piece for _, piece in line)
+        cut = shorten(flat, width)
+        rows.append(line if cut == flat else [*cut_line(line, 0, len(cut) - 1), (style, cut[-1:])])
     return rows
 
 
@@ -202,6 +214,18 @@ def _choice(number: int, name: str, told: str, card: Card) -> Line:
     return [(style, f"{'>' if chosen else ' '} {number}  {name:<22}"), (faint, f"{told} ")]
 
 
+def _field(card: Card, width: int, glyphs: Glyphs) -> Line:
+    """The one row that is written into; its end is what is seen of a long text."""
+    name = "answer" if card.question else "reason"
+    room = max(width - LABEL - 1, 8)
+    text = drawable(visible_text(card.words))
+    while cells(text) > room:
+        text = text[1:]
+    caret = glyphs.caret if card.writing else ""
+    style = "class:text.primary" if card.writing else "class:text.muted"
+    return [("class:text.muted", f"{name:<{LABEL}}"), (style, text), ("class:border.focus", caret)]
+
+
 def _question(request: Request, card: Card, width: int) -> tuple[list[Line], list[Line], list[Line]]:
     first: list[Line] = []
     for part in clean(str(request.data.get("question") or "")).split("\n"):
@@ -215,14 +239,19 @@ def _question(request: Request, card: Card, width: int) -> tuple[list[Line], lis
 def _hint(request: Request, card: Card) -> Line:
     style = "class:text.strong" if card.flash else "class:text.muted"
     if request.sent:
-        return [("class:text.strong", f"Sent: {request.sent}. Waiting for the runtime.")]
-    if request.kind == "question" and not request.data.get("choices"):
-        return [(style, "Type /answer and your text in the composer, then Enter. Alt+N stops without one.")]
+        return [("class:text.strong", f"Sent: {_SENT.get(request.sent, request.sent)}. Waiting for the runtime.")]
     if not card.focused:
         return [(style, "Nothing is chosen. Typing goes to the composer. Tab to answer.")]
+    if card.writing:
+        what = "sends the answer" if card.question else "denies with this reason"
+        return [(style, f"Write one line.  Enter {what}  Esc back to the choices")]
+    words = "e writes an answer" if card.question else "e reason"
+    if not card.choices:
+        return [(style, f"{words}, then Enter.  v whole text  Esc back")]
+    more = f"v whole text  {words}  Esc back"
     if not card.choice:
-        return [(style, f"Choose with Up/Down or 1-{card.choices}, then Enter.  v whole text  Esc back")]
-    return [(style, f"Enter confirms {card.choice}.  Up/Down or 1-{card.choices} change.  v whole text  Esc back")]
+        return [(style, f"Choose: Up/Down or 1-{card.choices}, then Enter.  {more}")]
+    return [(style, f"Enter confirms {card.choice}.  Up/Down or 1-{card.choices} change.  {more}")]
 
 
 def _cut(rows: list[Line], room: int) -> list[Line]:

@@ -28,8 +28,13 @@ class Frames:
     def before(self, _: object) -> None:
         """Arrange the frame that is to be drawn: composer and card first, the transcript takes what is left."""
         gc.disable()
+        self._screen.app.output.write_raw(FRAME_BEGIN)
+        self.arrange()
+        self._page_older()
+
+    def arrange(self) -> None:
+        """Give everything its rectangle; the card its rows, so that it is known whether it can be answered."""
         screen = self._screen
-        screen.app.output.write_raw(FRAME_BEGIN)
         size = screen.app.output.get_size()
         columns, rows = size.columns, size.rows
         hidden = screen.sidebar_hidden

@@ -100,7 +100,8 @@ def _permission_answered(state: State, event: Any, now: float) -> State:
     words = {"once": "allowed once", "task": "allowed for task", "deny": "denied", "yolo": "auto"}
     key = state.operations.get(operation_id)
     tool = state.blocks[key].tool if key is not None and key in state.blocks else None
-    decided = Decided(event.at, payload.answer, payload.by, tool.verb if tool else "", tool.subject if tool else "")
+    verb, subject = (tool.verb, tool.subject) if tool else ("", "")
+    decided = Decided(event.at, payload.answer, payload.by, verb, subject, visible_text(payload.reason))
     state = replace(
         state,
         requests=tuple(item for item in state.requests if item.operation_id != operation_id),

@@ -148,6 +148,7 @@ class Decided(NamedTuple):
     by: str
     verb: str
     subject: str
+    reason: str = ""
 
 
 class TaskView(NamedTuple):

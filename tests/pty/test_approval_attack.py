@@ -4,12 +4,14 @@ from itertools import pairwise
 import pytest
 from support.screen_inside import ScriptedScreen, ask, begin_task, inside, request
 
-from fluzo.core.port import AnswerPermission, QueueIntervention
+from fluzo.core.port import AnswerPermission, AnswerQuestion, QueueIntervention
 from fluzo.screens.approval import BURST, CONFIRM, GUARD
 
 SEQUENCES = 250
 """Of each of the eight seeds; the pure machine gets many more in the unit tests."""
 LETTERS = "abcdefghijklmnopqrstuwxyz"
+STRAY = "ap"
+"""Letters that no card knows: they are in the composer or in the field that was open, wherever they were typed."""
 TYPED = LETTERS + "123 123 .,v?"
 ARROWS = ("\x1b[A", "\x1b[B")
 GAPS = (0.001, 0.005, 0.02, 0.05, 0.13, 0.2, 0.4, 0.7)
@@ -65,42 +67,81 @@ def test_without_tab_no_key_ever_approves_and_the_composer_gets_everything(seed:
     inside(attack)
 
 
+@pytest.mark.parametrize("kind", ["permission", "question"])
 @pytest.mark.parametrize("seed", range(4))
-def test_with_any_keys_an_approval_is_always_a_choice_and_a_later_enter_on_a_card_at_rest(seed: int) -> None:
+def test_with_any_keys_an_answer_is_always_a_choice_or_words_and_a_later_enter_on_a_card_at_rest(
+    seed: int, kind: str
+) -> None:
     dice = random.Random(100 + seed)
-    approved = 0
+    approved: list[object] = []
+    written: list[object] = []
 
     async def attack(shown: ScriptedScreen) -> None:
-        nonlocal approved
         begin_task(shown)
         for number in range(SEQUENCES):
             fresh(shown)
             log: list[tuple[float, str]] = []
             letters = ""
             appears = dice.randrange(6)
-            for at in range(16):
+            for at in range(18):
                 if at == appears:
-                    ask(shown, *(request(10 * number + extra) for extra in range(dice.randint(1, 2))))
+                    more = {"question": "Which?", "choices": ["x", "y", "z"]} if kind == "question" else {}
+                    wanted = (request(10 * number + extra, kind, **more) for extra in range(dice.randint(1, 2)))
+                    ask(shown, *wanted)
                     shown.lay_out()
                 shown.clock.time += dice.choice(GAPS)
                 key = dice.choice(
-                    ["\t", "\t", "\r", "\r", "\r", "\x1b", "\x1b[A", "\x1b[B", "1", "2", "3", "2", "3", "a", "p"]
+                    ["\t", "\t", "\r", "\r", "\r", "\x1b", *ARROWS, *"123", *"23", *"ap", *"eee[]", "\x7f"]
                 )
-                if key in ARROWS and shown.screen.body.focus == "composer":
-                    continue  # There they fetch what was sent before.
-                before = len(shown.approvals())
+                if key in (*ARROWS, "\x7f") and shown.screen.body.focus == "composer":
+                    continue  # There they fetch what was sent before, or delete what is to be counted.
+                before = answers(shown)
                 log.append((shown.clock.time, key))
-                in_conversation = shown.screen.body.focus == "transcript"  # There letters are commands, not text.
+                focus, card = shown.screen.body.focus, shown.screen.card
+                burst = card.held and shown.clock.time - card.key_at < BURST
+                in_field = focus == "card" and card.writing and not burst
                 shown.keys(key)
-                letters += key if key in LETTERS and not in_conversation else ""
-                if len(shown.approvals()) > before:
-                    approved += 1
-                    check_deliberate(log)
-            kept = [char for char in typed_so_far(shown) if char in LETTERS]
+                # In the conversation letters are commands, not text.
+                letters += key if key in STRAY and focus != "transcript" and not in_field else ""
+                for answer in answers(shown)[len(before) :]:
+                    check_answer(answer, log, approved, written)
+            kept = [char for char in typed_so_far(shown) if char in STRAY]
             assert "".join(kept) == letters
 
     inside(attack)
-    assert approved > 0, "the attack never approved anything, so it would not notice"
+    assert approved, "the attack never approved anything, so it would not notice"
+    assert written, "the attack never wrote a reason or an answer, so it would not notice"
+
+
+def answers(shown: ScriptedScreen) -> list[AnswerPermission | AnswerQuestion]:
+    return [item for item in shown.port.commands if isinstance(item, AnswerPermission | AnswerQuestion)]
+
+
+def check_answer(
+    answer: AnswerPermission | AnswerQuestion,
+    log: list[tuple[float, str]],
+    approved: list[object],
+    written: list[object],
+) -> None:
+    chosen = answer.answer in ("x", "y", "z") if isinstance(answer, AnswerQuestion) else answer.answer != "deny"
+    if chosen:
+        approved.append(answer)
+        check_deliberate(list(log))
+    elif isinstance(answer, AnswerQuestion) or answer.reason:
+        words = answer.answer if isinstance(answer, AnswerQuestion) else answer.reason
+        written.append(answer)
+        check_written(words, log)
+
+
+def check_written(words: str, log: list[tuple[float, str]]) -> None:
+    """The field was opened by a key of its own on a card at rest, and Enter came later and alone."""
+    assert log[-1][1] == "\r"
+    assert log[-1][0] - log[-2][0] >= BURST - 1e-9
+    opened = max(number for number, (_, key) in enumerate(log) if key == "e" and number < len(log) - 1)
+    assert set(words) <= {key for _, key in log} - {"\r", "\t"}
+    assert any(log[-1][0] - at >= CONFIRM - 1e-9 for at, key in log[: opened + 1] if key == "e")
+    gaps = [later - earlier for (earlier, _), (later, _) in pairwise(log)]
+    assert any(gap >= GUARD - 1e-9 for gap in gaps)
 
 
 def check_deliberate(log: list[tuple[float, str]]) -> None:
