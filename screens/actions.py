@@ -159,7 +159,7 @@ def _flip_sidebar(screen: "Screen", argument: str) -> None:
 
 def _flip_motion(screen: "Screen", argument: str) -> None:
     reduced = screen.motion.fps > 0
-    screen.motion.set_reduced(reduced)
+    screen.prefer(screen.preferences._replace(reduced_motion=reduced))
     screen.say("Motion is off" if reduced else "Motion is on")
 
 

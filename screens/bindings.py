@@ -10,8 +10,8 @@ from prompt_toolkit.keys import Keys
 
 from .actions import QUIT_SECONDS, escape, focus_next
 from .composing import enter
+from .key_stream import FOCUS_IN, FOCUS_OUT
 from .keys import parse_key
-from .terminal import FOCUS_IN, FOCUS_OUT
 
 if TYPE_CHECKING:
     from .app import Screen

@@ -31,7 +31,7 @@ class NoticeBoard:
         if not in_view:
             self.notices = received(self.notices, found.id, found.level, found.title, found.text, expires)
             self._expire()
-        if screen.options.desktop_notices and screen.terminal_focused is False:
+        if screen.preferences.desktop_notices and screen.terminal_focused is False:
             notify_desktop(found.desktop, screen.app.output, screen.options.environ)
 
     def dismiss(self) -> None:

@@ -25,7 +25,8 @@ from .card import card_lines, fits
 from .composer import PLACEHOLDER, Drawn
 from .controls import joined, row, rows_content, text_control
 from .layout import MIN_COLUMNS, MIN_ROWS, Rect
-from .logo import compact, mark_rect
+from .logo import compact
+from .motion import compact_place, pixel_place
 from .notice import WIDTH as NOTICE_WIDTH
 from .notice import fitting, notice_rows
 from .rows import clock
@@ -135,17 +136,19 @@ class Body:
             height=lambda: exact(screen.layout.transcript.height),
             always_hide_cursor=True,
         )
+        self.side = Window(text_control(self._sidebar), always_hide_cursor=True)
+        self.header = row(self._header)
         side = VSplit(
             [
-                Window(char=screen.glyphs.bar, width=1, style="class:border.idle"),
-                Window(text_control(self._sidebar), always_hide_cursor=True),
+                Window(char=lambda: screen.glyphs.bar, width=1, style="class:border.idle"),
+                self.side,
             ],
             width=lambda: exact(screen.layout.sidebar.width),
         )
         body = HSplit(
             [
                 ConditionalContainer(
-                    row(self._header),
+                    self.header,
                     Condition(lambda: screen.layout.header.height > 0),
                 ),
                 VSplit([column, ConditionalContainer(side, Condition(lambda: screen.layout.sidebar.width > 0))]),
@@ -307,12 +310,10 @@ class Body:
                 transcript.selected = transcript.shown[-1].key
             screen.app.layout.focus(self.transcript)
 
-    def mark_rect(self) -> Rect | None:
-        """Where the pixel mark stands, or None while it is not shown or something may cover it."""
-        screen = self._screen
-        if screen.views or screen.layout.size == "too small":
-            return None
-        return mark_rect(screen.layout)
+    def mark_places(self) -> tuple[tuple[Window, Rect], ...]:
+        """The windows that hold the mark, each with its cells; at most one of them is on screen."""
+        layout = self._screen.layout
+        return (self.side, pixel_place(layout.sidebar)), (self.header, compact_place(layout.header))
 
 
 def _failure_rows(message: str, code: str, hint: str, width: int) -> list[Line]:

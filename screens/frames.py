@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from .composer import rows_needed
 from .layout import arrange
+from .stats import FrameStats
 from .terminal import FRAME_BEGIN, FRAME_END
 
 if TYPE_CHECKING:
@@ -24,10 +25,14 @@ class Frames:
         self._tick_due: asyncio.TimerHandle | None = None
         self.page_asked = 0
         self.drawn = 0
+        self.stats = FrameStats()
+        self._begun = 0.0
 
     def before(self, _: object) -> None:
         """Arrange the frame that is to be drawn: composer and card first, the transcript takes what is left."""
         gc.disable()
+        self._begun = self._screen.now()
+        self._screen.motion.before_draw()
         self._screen.app.output.write_raw(FRAME_BEGIN)
         self.arrange()
         self._page_older()
@@ -46,7 +51,6 @@ class Frames:
             screen.card_rows = screen.body.card_lines(bare.rule.width, room)
         screen.layout = arrange(columns, rows, len(screen.card_rows), composer, sidebar_hidden=hidden)
         screen.body.place()
-        self._page_older()
 
     def after(self, _: object) -> None:
         """End the frame; the runtime is opened behind the first one."""
@@ -55,6 +59,8 @@ class Frames:
         screen.app.output.write_raw(FRAME_END)
         screen.app.output.flush()
         self.drawn += 1
+        now = screen.now()
+        self.stats.drawn(now, now - self._begun, getattr(screen.app.output, "written", 0))
         if self.drawn == 1:
             screen.intake.begin()
         screen.motion.drawn()

@@ -10,7 +10,6 @@ from typing import NamedTuple
 
 from prompt_toolkit.output import ColorDepth
 
-from .layout import Layout, Rect
 from .text import Line
 
 COLUMNS, ROWS = 30, 3
@@ -19,6 +18,7 @@ SHADOW = 0.32
 WORDMARK_PERIOD = 8.0
 RUNNING_PERIOD = 1.6
 WAITING_PERIOD = 3.0
+COMPLETED_SECONDS = 1.0
 COMPACT_COLUMNS = (2, 8, 14, 20, 26)
 
 _LETTERS = (
@@ -147,37 +147,41 @@ def _cell(upper: int, lower: int) -> Cell:
     return Cell("▄", lower) if not upper else Cell("▀", upper, lower)
 
 
-def shades(
-    state: str, column: int, seconds: float, theme: str, depth: ColorDepth, *, moving: bool
-) -> tuple["Color | str | None", "Color | str | None"]:
-    """The colours of a column's letter and shadow at a time."""
-    if depth is ColorDepth.DEPTH_1_BIT:
+class Tint(NamedTuple):
+    """What the colours of a frame depend on; `seconds` since the state began."""
+
+    state: str
+    seconds: float
+    theme: str
+    depth: ColorDepth
+    moving: bool
+
+
+def shades(tint: Tint, column: int) -> tuple["Color | str | None", "Color | str | None"]:
+    """The colours of a column's letter and shadow."""
+    if tint.depth is ColorDepth.DEPTH_1_BIT:
         return None, None
-    if depth is ColorDepth.DEPTH_4_BIT:
-        return _named(state, column, theme), "ansibrightblack"
-    bright = color_at(state, column, seconds, theme, moving=moving)
+    if tint.depth is ColorDepth.DEPTH_4_BIT:
+        return _named(tint.state, column, tint.theme), "ansibrightblack"
+    bright = color_at(tint.state, column, tint.seconds, tint.theme, moving=tint.moving)
     return bright, _scaled(bright, SHADOW)
 
 
+def compact_color(tint: Tint, column: int) -> "Color | str | None":
+    """The colour of a letter of the small word. At rest it keeps its full colours: dimmed it could not be read."""
+    if tint.state in RESTING:
+        tint = tint._replace(state="running", moving=False)
+    return shades(tint, column)[0]
+
+
 def compact(state: str, theme: str, depth: ColorDepth) -> Line:
-    """The word, one sample of the gradient per letter, in the state's tint; it does not move."""
+    """The word in a state as it is at rest, one sample of the gradient per letter."""
+    tint = Tint(state, COMPLETED_SECONDS, theme, depth, moving=False)
     line: Line = []
     for letter, column in zip(WORD, COMPACT_COLUMNS, strict=True):
-        if depth is ColorDepth.DEPTH_1_BIT:
-            line.append(("bold", letter))
-        elif depth is ColorDepth.DEPTH_4_BIT:
-            line.append((f"bold fg:{_named(state, column, theme)}", letter))
-        else:
-            # At rest the small word keeps its full colours: dimmed it could not be read.
-            color = color_at("running" if state in RESTING else state, column, 0.0, theme, moving=False)
+        color = compact_color(tint, column)
+        if isinstance(color, tuple):
             line.append(("bold fg:#{:02x}{:02x}{:02x}".format(*color), letter))
+        else:
+            line.append((f"bold fg:{color}" if color else "bold", letter))
     return line
-
-
-def mark_rect(layout: Layout) -> Rect | None:
-    """Where the mark stands in the sidebar, centred in it."""
-    side = layout.sidebar
-    if not side.width:
-        return None
-    left = side.x + 1 + (side.width - 1 - COLUMNS) // 2
-    return Rect(left, side.y, COLUMNS, ROWS)

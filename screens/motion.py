@@ -1,7 +1,7 @@
-"""Paints the mark past the renderer: three rows of cells between draws, by the same output and on the same thread.
+"""When the mark is painted: past the renderer, between draws, by the same output and on the same thread.
 
-Invariant: nothing is written while nothing moves. A frame is a function of elapsed time, so late ones are skipped and
-never queued; the cursor and the renderer's own picture of the screen are untouched (DECSC, DECRC).
+Invariant: nothing is written while nothing moves, and never where something else stands. A frame is a function of
+elapsed time, so late ones are skipped, counted and never queued; the renderer's picture of the screen is untouched.
 """
 
 import asyncio
@@ -10,32 +10,46 @@ from typing import TYPE_CHECKING
 from prompt_toolkit.output import ColorDepth
 
 from .layout import Rect
-from .logo import COLUMNS, MOVING, Color, shades, shape
+from .logo import COLUMNS, COMPLETED_SECONDS, MOVING, ROWS, WORD, Tint
+from .mark import letters_text, pixels_text
 from .state import State
 
 if TYPE_CHECKING:
     from .app import Screen
 
-COMPLETED_SECONDS = 1.0
-NAMES = ("black", "red", "green", "yellow", "blue", "magenta", "cyan")
+_SHADED = (ColorDepth.DEPTH_8_BIT, ColorDepth.DEPTH_24_BIT)
+"""Depths with enough shades for a pulse; with fewer the states stand still in their colours."""
 
 
 class Motion:
+    """`rate` is frames per second, 0 to 60; `frames` counts those painted, `skipped` those that came too late."""
+
     def __init__(self, screen: "Screen") -> None:
         self._screen = screen
-        self.fps = 0 if screen.options.reduced_motion else screen.options.animation_fps
+        self.rate = screen.options.animation_fps
+        self.reduced = screen.options.reduced_motion
         self.frames = 0
         self.skipped = 0
+        self.next_at: float | None = None
+        """When the next frame is due, in seconds of the screen's clock; None while nothing moves."""
         self._since = screen.now()
         self._state = screen.state.word
         self._due: asyncio.TimerHandle | None = None
+        self._number = 0
         self._last = ""
-        self._suspended = False
+        self._place: Rect | None = None
+        self._drawn_as: tuple[object, ...] = ()
+        self._blank = True
+
+    @property
+    def fps(self) -> int:
+        """The rate in force: reduced motion is none."""
+        return 0 if self.reduced else self.rate
 
     @property
     def moving(self) -> bool:
         """Whether the mark changes by itself now."""
-        if not self.fps or self._suspended or self._screen.body.mark_rect() is None:
+        if not self.fps or self._place is None or self._screen.depth not in _SHADED:
             return False
         if self._state == "completed":
             return self._screen.now() - self._since < COMPLETED_SECONDS
@@ -45,100 +59,98 @@ class Motion:
         if before.word != after.word:
             self._state, self._since = after.word, self._screen.now()
 
-    def set_reduced(self, reduced: bool) -> None:
-        self.fps = 0 if reduced else self._screen.options.animation_fps
+    def use(self, rate: int, *, reduced: bool) -> None:
+        """Move at another rate from now on; a pulse keeps its time."""
+        self.rate, self.reduced = rate, reduced
+        self._cancel()
         self._screen.changed()
 
     def stop(self) -> None:
-        self._suspended = True
+        self._place = None
+        self._cancel()
+
+    def _cancel(self) -> None:
+        self.next_at = None
         if self._due is not None:
             self._due.cancel()
             self._due = None
 
+    def before_draw(self) -> None:
+        """Before every draw of the screen: whether the renderer will write all cells, as first and after a clearing."""
+        self._blank = self._screen.app.renderer.last_rendered_screen is None
+
     def drawn(self) -> None:
-        """After every draw of the screen: the renderer wrote blanks where the mark stands, or nothing at all."""
-        self._last = ""
+        """After every draw: find the mark's place, paint it if the renderer has written there, and go on moving."""
+        screen = self._screen
+        size = (screen.layout.columns, screen.layout.rows)
+        place = self._free_place()
+        drawn_as = (place, size, screen.theme, self._state)
+        if self._blank or drawn_as != self._drawn_as:
+            self._last = ""
+        self._place, self._drawn_as = place, drawn_as
         self._paint()
         self._schedule()
 
-    def _schedule(self) -> None:
-        if self._due is None and self.moving:
-            interval = 1 / self.fps
-            late = (self._screen.now() - self._since) % interval
-            self._due = asyncio.get_running_loop().call_later(interval - late, self._next)
+    def _free_place(self) -> Rect | None:
+        """Where the mark stands, if it is on screen and no other window covers any part of it."""
+        screen = self._screen
+        picture = screen.app.renderer.last_rendered_screen
+        if picture is None:
+            return None
+        windows = picture.visible_windows_to_write_positions
+        for host, place in screen.body.mark_places():
+            if host in windows:
+                covered = any(
+                    place.overlaps(Rect(at.xpos, at.ypos, at.width, at.height))
+                    for window, at in windows.items()
+                    if window is not host
+                )
+                return None if covered else place
+        return None
 
-    def _next(self) -> None:
-        self._due = None
-        if self._screen.app.is_running and not self._screen.app.is_done:
-            self._paint()
-            self._schedule()
+    def _schedule(self) -> None:
+        if self._due is not None or not self.moving:
+            return
+        passed = self._screen.now() - self._since
+        self._number = int(passed * self.fps + 1e-6) + 1
+        self.next_at = self._since + self._number / self.fps
+        self._due = asyncio.get_running_loop().call_later(max(self.next_at - self._screen.now(), 0.0), self.tick)
+
+    def tick(self) -> None:
+        """The next frame is due."""
+        self._cancel()
+        screen = self._screen
+        if not screen.app.is_running or screen.app.is_done or not self.fps:
+            return
+        self.skipped += max(int((screen.now() - self._since) * self.fps + 1e-6) - self._number, 0)
+        if screen.app.invalidated:
+            return  # A draw is due now, and the frame goes right after it.
+        self._paint()
+        self._schedule()
 
     def _paint(self) -> None:
-        screen = self._screen
-        rect = screen.body.mark_rect()
-        if rect is None or self._suspended:
+        screen, place = self._screen, self._place
+        # While another program has the terminal, the renderer has no screen.
+        if place is None or screen.app.renderer.last_rendered_screen is None:
             return
         seconds = screen.now() - self._since
-        text = self._sequence(rect, seconds)
+        tint = Tint(self._state, seconds, screen.theme, screen.depth, bool(self.fps))
+        text = (pixels_text if place.height == ROWS else letters_text)(place, tint, screen.ground)
         if text == self._last:
             return
         self._last = text
         self.frames += 1
+        screen.frames.stats.painted(screen.now())
         output = screen.app.output
         output.write_raw(text)
         output.flush()
 
-    def _sequence(self, rect: Rect, seconds: float) -> str:
-        screen, depth = self._screen, self._screen.depth
-        ground = sgr(screen.ground, depth, 48)
-        fores: list[tuple[str, str, str]] = []
-        backs: list[tuple[str, str, str]] = []
-        for column in range(COLUMNS):
-            bright, dark = shades(self._state, column, seconds, screen.theme, depth, moving=bool(self.fps))
-            fores.append(("", sgr(dark, depth, 38), sgr(bright, depth, 38)))
-            backs.append((ground, sgr(dark, depth, 48), sgr(bright, depth, 48)))
-        parts = ["\x1b7\x1b[0m"]
-        last_fore = last_back = ""
-        for number, row in enumerate(shape(shadows=depth is not ColorDepth.DEPTH_1_BIT)):
-            parts.append(f"\x1b[{rect.y + number + 1};{rect.x + 1}H")
-            for column, (text, fore_level, back_level) in enumerate(row):
-                fore, back = fores[column][fore_level], backs[column][back_level]
-                if fore and fore != last_fore:
-                    parts.append(fore)
-                    last_fore = fore
-                if back != last_back:
-                    parts.append(back)
-                    last_back = back
-                parts.append(text)
-        parts.append("\x1b[0m\x1b8")
-        return "".join(parts)
+
+def compact_place(header: Rect) -> Rect:
+    """Where the five letters stand in the header."""
+    return Rect(header.x + 1, header.y, len(WORD), 1)
 
 
-def sgr(color: "Color | str | None", depth: ColorDepth, target: int) -> str:
-    """The sequence for a foreground (38) or background (48) colour; empty where the terminal has none."""
-    if depth is ColorDepth.DEPTH_1_BIT or color is None:
-        return ""
-    if isinstance(color, str):
-        code = _CODES.get(color)
-        return f"\x1b[{code + (target - 38)}m" if code is not None else ""
-    red, green, blue = color
-    if depth is ColorDepth.TRUE_COLOR:
-        return f"\x1b[{target};2;{red};{green};{blue}m"
-    return f"\x1b[{target};5;{nearest(red, green, blue)}m"
-
-
-def nearest(red: int, green: int, blue: int) -> int:
-    """The nearest colour of the 6x6x6 cube of the xterm palette."""
-    steps = [_nearest_step(channel) for channel in (red, green, blue)]
-    return 16 + 36 * steps[0] + 6 * steps[1] + steps[2]
-
-
-def _nearest_step(channel: int) -> int:
-    return min(range(6), key=lambda step: abs(_CUBE[step] - channel))
-
-
-_CUBE = (0, 95, 135, 175, 215, 255)
-_CODES = {
-    **{f"ansi{name}": 30 + number for number, name in enumerate(NAMES)},
-    **{f"ansibright{name}": 90 + number for number, name in enumerate(NAMES)},
-}
+def pixel_place(side: Rect) -> Rect:
+    """Where the pixel mark stands in the sidebar, centred beside its rule."""
+    return Rect(side.x + 1 + (side.width - 1 - COLUMNS) // 2, side.y, COLUMNS, ROWS)

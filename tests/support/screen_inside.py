@@ -17,9 +17,10 @@ from support.scripted_port import ScriptedPort, event
 from fluzo.core import events
 from fluzo.core.port import AnswerPermission, PendingRequests, SessionDetail, TaskDetail, TaskList
 from fluzo.screens.app import Options, Screen
+from fluzo.screens.key_stream import register_keys
 from fluzo.screens.link import Runtime
 from fluzo.screens.state import Accepted, PendingRead
-from fluzo.screens.terminal import ScreenOutput, register_keys
+from fluzo.screens.terminal import ScreenOutput
 
 COMMAND = ["rm", "-rf", "build"]
 
@@ -123,6 +124,7 @@ def inside(
     options: Options | None = None,
     depth: ColorDepth = ColorDepth.TRUE_COLOR,
     answers: Mapping[type, Any] | None = None,
+    facts: Mapping[str, Any] | None = None,
 ) -> None:
     """Run the screen, opened over a scripted port, and the test's work beside it."""
     register_keys()
@@ -134,7 +136,8 @@ def inside(
     }
     port = ScriptedPort([], {**known, **(answers or {})})
     clock, terminal = FakeClock(), FakeTerminal()
-    runtime = Runtime(port, "/w", {"model": "scripted", "endpoint": "http://127.0.0.1:1/v1"}, lambda: None)
+    told = facts or {"model": "scripted", "endpoint": "http://127.0.0.1:1/v1"}
+    runtime = Runtime(port, "/w", told, lambda: None)
     environ = {"TERM": "xterm-256color", "COLORTERM": "truecolor"}
 
     async def run() -> None:

@@ -5,7 +5,7 @@ from prompt_toolkit.output import ColorDepth
 
 from fluzo.screens.keys import ACTIONS, Registry, parse_key
 from fluzo.screens.layout import arrange, size_class
-from fluzo.screens.logo import color_at, shades, shape, strength
+from fluzo.screens.logo import Tint, color_at, shades, shape, strength
 from fluzo.screens.pager import keys_document
 from fluzo.screens.theme import ASCII, UNICODE, color_depth, glyphs_for, palette, style_for
 from fluzo.screens.theme_tokens import TOKENS, Token
@@ -187,8 +187,8 @@ def test_the_mark_is_thirty_by_three_and_its_letters_are_lit() -> None:
         "█▀▀▀  █     █   █  ▄▀   █   █",
         "▀     ▀▀▀▀▀  ▀▀▀  ▀▀▀▀▀  ▀▀▀",
     ]
-    assert shades("idle", 0, 0.0, "default", ColorDepth.DEPTH_1_BIT, moving=True) == (None, None)
-    assert shades("failed", 0, 0.0, "default", ColorDepth.TRUE_COLOR, moving=True)[1] == (82, 29, 29)
+    assert shades(Tint("idle", 0.0, "default", ColorDepth.DEPTH_1_BIT, True), 0) == (None, None)
+    assert shades(Tint("failed", 0.0, "default", ColorDepth.TRUE_COLOR, True), 0)[1] == (82, 29, 29)
 
 
 @pytest.mark.parametrize(
