@@ -6,6 +6,7 @@ something visible changed. The runtime is opened behind the first frame, and not
 
 import asyncio
 import gc
+import itertools
 import logging
 import os
 import signal
@@ -36,6 +37,7 @@ from .layout import Layout, arrange
 from .motion import Motion
 from .preferences import Preferences
 from .render import BlockRenderer
+from .rows import CHANGES
 from .state import Noted, PageRead, QueueReturned, State, Submitted, reduce
 from .terminal import KeyReader, ScreenOutput, restored
 from .text import Line
@@ -45,6 +47,7 @@ from .views import VIEWS, View
 
 if TYPE_CHECKING:
     from .chips import Part
+    from .demo import Script
     from .drafts import Drafts
     from .link import Link, Opener
 
@@ -70,6 +73,8 @@ class Options(NamedTuple):
     locks: Mapping[str, str] = {}
     """Settings that this invocation fixes, by key, with what fixes them: an option or a variable."""
     environ: Mapping[str, str] = {}
+    demo: "Script | None" = None
+    """The scenes of `fluzo demo --interactive`; None in every live session."""
 
 
 class Screen:
@@ -88,6 +93,10 @@ class Screen:
         self.now = clock
         self.state = State(folder=options.folder, yolo=options.yolo)
         self.registry = Registry()
+        if options.demo is not None:
+            from .demo import ACTION
+
+            self.registry.add(ACTION)
         self.recent: list[str] = []
         encoding = getattr(sys.stdout, "encoding", None) or "ascii"
         self.glyphs = glyphs_for(encoding, options.environ)
@@ -104,7 +113,9 @@ class Screen:
         self.ground = ground_color(self.theme, self.depth)
         self.files = FileIndex()
         self.composer = Composer(
-            ComposerCompleter(self.registry, self.files, self._changed_paths), self._composer_changed, self._remembered
+            ComposerCompleter(self.registry, self.files, self._changed_paths, self._recent_paths),
+            self._composer_changed,
+            self._remembered,
         )
         self.drafts: Drafts | None = None
         """There from when the runtime is; a first frame needs no files."""
@@ -239,6 +250,8 @@ class Screen:
                 self.transcript.reset()
         if name in ("PageRead", "SessionLeft") and before.session_id != self.state.session_id:
             self._session_changed(before)
+        elif name == "Refused" and self.views:
+            self.say(update.message)
         if before.requests is not self.state.requests:
             self._requests_changed()
         self._give_back(before)
@@ -418,6 +431,11 @@ class Screen:
 
     def _changed_paths(self) -> frozenset[str]:
         return frozenset(str(change.get("path")) for change in self.state.changes)
+
+    def _recent_paths(self) -> list[str]:
+        """Files that the newest tool rows are about."""
+        newest = itertools.islice(self.state.blocks.reversed(), 200)
+        return [block.tool.subject for block in newest if block.tool and block.tool.verb in ("read", *CHANGES)]
 
     def _composer_changed(self) -> None:
         self.flash = ""

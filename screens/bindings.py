@@ -9,7 +9,8 @@ from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.keys import Keys
 
 from .actions import QUIT_SECONDS, escape, focus_next
-from .composing import enter
+from .composing import accept, enter
+from .composing import paste as pasted
 from .key_stream import FOCUS_IN, FOCUS_OUT
 from .keys import parse_key
 
@@ -73,8 +74,10 @@ def _composer_keys(screen: "Screen", keys: KeyBindings, here: Filter) -> None:
 
     @keys.add(Keys.BracketedPaste, filter=here)
     def paste(event: KeyPressEvent) -> None:
-        if composer.paste(event.data):
-            screen.say("Control characters in the paste were left out")
+        pasted(screen, event.data)
+
+    lit = Condition(lambda: composer.lit)
+    keys.add("v", filter=here & lit)(lambda event: composer.open_chip())
 
 
 def _plain(call: Callable[[], object], event: KeyPressEvent) -> None:
@@ -89,7 +92,7 @@ def _tab(screen: "Screen") -> None:
         return
     if state.current_completion is None:
         buffer.complete_next()
-    buffer.complete_state = None
+    accept(screen)
 
 
 def _vertical(screen: "Screen", step: int) -> None:

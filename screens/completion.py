@@ -1,20 +1,41 @@
-"""Completion in the composer: commands after `/`, files after `@`. Short, from memory, never a process."""
+"""Completion in the composer: commands after `/`, files after `@`. Short, from memory, never a process.
 
+A mention is a name: what is sent is `@path`, `@path:10-40` or `@folder/` as it is shown; the agent reads it with its own
+tools and under the same rules as everything else.
+"""
+
+import asyncio
 import os
+import re
+import shlex
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
 
+from .chips import READ_BYTES, Chip, size_text
 from .keys import Registry
 from .palette import score
 from .sanitize import visible_text
 
 MAX_FILES = 20_000
 MAX_SHOWN = 40
+MAX_PATH = 4096
 _SKIPPED = {"node_modules", "target", "__pycache__", "venv", "dist", "build"}
+_MENTION = re.compile(r"@(?P<path>[^:]+)(?P<lines>:[0-9]+(?:-[0-9]+)?)?\Z")
+_SLOW = 2000
+"""Names from which on matching is left to another thread."""
+_CHANGED, _RECENT = 60, 30
+
+
+class Found(NamedTuple):
+    """What a folder holds: sizes in bytes by name, folders with their last slash and no size."""
+
+    sizes: dict[str, int]
+    folders: tuple[str, ...] = ()
 
 
 class FileIndex:
@@ -24,42 +45,149 @@ class FileIndex:
     """
 
     def __init__(self) -> None:
-        self._names: tuple[str, ...] = ()
+        self._found = Found({})
+        self._root = ""
         self._thread: threading.Thread | None = None
 
     @property
     def names(self) -> tuple[str, ...]:
-        return self._names
+        return tuple(self._found.sizes)
 
-    def refresh(self, root: str) -> None:
-        if self._thread is None or not self._thread.is_alive():
-            self._thread = threading.Thread(target=self._read, args=(root,), name="fluzo-files", daemon=True)
+    def knows(self, name: str) -> bool:
+        return name in self._found.sizes
+
+    @property
+    def folders(self) -> tuple[str, ...]:
+        return self._found.folders
+
+    def size(self, name: str) -> int:
+        """Bytes of a file when the folder was last read, -1 for one that was not seen."""
+        return self._found.sizes.get(name, -1)
+
+    def refresh(self, root: str = "") -> None:
+        """Read the folder, or the same one again, in the background; what is known stays until then."""
+        self._root = root or self._root
+        if self._root and (self._thread is None or not self._thread.is_alive()):
+            self._thread = threading.Thread(target=self._read, args=(self._root,), name="fluzo-files", daemon=True)
             self._thread.start()
 
+    def look(self, name: str, taken: Callable[[str, int, bool], object]) -> None:
+        """Find out about one path, in the background: `taken` gets its name here, its size and whether it lies outside
+        the folder; nothing is called when there is no such file."""
+        threading.Thread(target=_look, args=(self._root, name, taken), name="fluzo-file", daemon=True).start()
+
     def _read(self, root: str) -> None:
-        found: list[str] = []
-        for folder, folders, names in os.walk(root):
-            folders[:] = sorted(name for name in folders if not name.startswith(".") and name not in _SKIPPED)
-            prefix = "" if folder == root else f"{Path(folder).relative_to(root)}/"
-            found += (prefix + name for name in sorted(names) if not name.startswith("."))
-            if len(found) >= MAX_FILES:
-                break
-        self._names = tuple(found[:MAX_FILES])
+        sizes: dict[str, int] = {}
+        folders: list[str] = []
+        waiting = [root]
+        while waiting and len(sizes) < MAX_FILES:
+            folder = waiting.pop()
+            try:
+                entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
+            except OSError:
+                continue
+            deeper = []
+            for entry in entries:
+                if entry.name.startswith("."):
+                    continue
+                name = entry.path[len(root) + 1 :]
+                if entry.is_dir(follow_symlinks=False):
+                    if entry.name not in _SKIPPED:
+                        deeper.append(entry.path)
+                        folders.append(f"{name}/")
+                elif entry.is_file():
+                    sizes[name] = _size(entry)
+            waiting += reversed(deeper)
+        self._found = Found(sizes, tuple(folders))
+
+
+def _size(entry: "os.DirEntry[str]") -> int:
+    try:
+        return entry.stat().st_size
+    except OSError:
+        return -1
+
+
+def _look(root: str, name: str, taken: Callable[[str, int, bool], object]) -> None:
+    path = Path(root) / Path(name).expanduser()
+    try:
+        if not path.is_file():
+            return
+        size = path.stat().st_size
+        inside = path.resolve().is_relative_to(Path(root).resolve())
+    except (OSError, ValueError, RuntimeError):
+        return
+    shown = str(path.relative_to(root)) if inside and path.is_relative_to(root) else name
+    taken(shown, size, not inside)
+
+
+def path_of(pasted: str) -> str:
+    """The one path that a pasted text is, as a terminal or a file manager gives it; empty when it is none."""
+    text = pasted.strip().removeprefix("file://")
+    if "\n" in text or len(text) > MAX_PATH or not ("/" in text or "." in text):
+        return ""
+    try:
+        words = shlex.split(text)
+    except ValueError:
+        return ""
+    return words[0] if len(words) == 1 and "@" not in words[0] and not words[0].endswith("/") else ""
+
+
+def mentioned(before: str) -> str:
+    """The mention that ends at the cursor, with its `@`; empty when there is none."""
+    word = re.split(r"[\s\U00100000-\U0010fffd]", before)[-1]
+    return word if word.startswith("@") else ""
+
+
+def file_chip(files: FileIndex, mention: str) -> Chip | None:
+    """The chip of a mention of a known file, with or without lines; None for anything else."""
+    match = _MENTION.match(mention)
+    if match is None or not files.knows(match["path"]):
+        return None
+    return Chip("file", mention_of(match["path"], match["lines"] or ""), size=files.size(match["path"]))
+
+
+def mention_of(path: str, lines: str = "") -> str:
+    """What is sent for a file."""
+    return f'@"{path}"{lines}' if re.search(r"\s", path) else f"@{path}{lines}"
 
 
 class ComposerCompleter(Completer):
-    def __init__(self, registry: Registry, files: FileIndex, changed: Callable[[], frozenset[str]]) -> None:
+    """`changed` and `recent` name the files that come first."""
+
+    def __init__(
+        self,
+        registry: Registry,
+        files: FileIndex,
+        changed: Callable[[], frozenset[str]],
+        recent: Callable[[], Sequence[str]] = tuple,
+    ) -> None:
         self._registry = registry
         self._files = files
         self._changed = changed
+        self._recent = recent
+
+    async def get_completions_async(
+        self, document: Document, complete_event: CompleteEvent
+    ) -> AsyncGenerator[Completion, None]:
+        found: Iterable[Completion]
+        if mentioned(document.text_before_cursor) and len(self._files.names) > _SLOW:
+            loop = asyncio.get_running_loop()
+            found = await loop.run_in_executor(None, lambda: list(self.get_completions(document, complete_event)))
+        else:
+            found = self.get_completions(document, complete_event)
+        for item in found:
+            yield item
 
     def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterable[Completion]:
         before = document.text_before_cursor
         if before.startswith("/") and " " not in before and "\n" not in before:
             yield from self._commands(before)
             return
-        word = before.replace("\n", " ").rpartition(" ")[2]
-        if word.startswith("@"):
+        word = mentioned(before)
+        if word == "@":
+            self._files.refresh()
+        if word:
             yield from self._paths(word)
 
     def _commands(self, typed: str) -> Iterator[Completion]:
@@ -71,11 +199,24 @@ class ComposerCompleter(Completer):
                 yield Completion(action.slash + more, -len(typed), display=action.slash, display_meta=told)
 
     def _paths(self, word: str) -> Iterator[Completion]:
-        wanted, changed = word[1:], self._changed()
+        wanted, colon, lines = word[1:].partition(":")
+        changed, recent = self._changed(), frozenset(self._recent())
+        beneath = wanted.rpartition("/")[0]
         ranked = []
-        for name in self._files.names:
-            found = score(wanted, name) + (30 if name in changed else 0) if score(wanted, name) else 0
-            if found:
-                ranked.append((-found, len(name), name))
-        for _, _, name in sorted(ranked)[:MAX_SHOWN]:
-            yield Completion(f"@{name} ", -len(word), display=visible_text(f"@{name}"))
+        for name in (*self._files.names, *self._files.folders):
+            found = score(wanted, name)
+            if not found or (beneath and name == f"{beneath}/"):
+                continue
+            # Within a folder what lies in it comes before what lies deeper; else the shortest name.
+            depth = name[len(beneath) + 1 :].rstrip("/").count("/") if beneath and name.startswith(beneath) else 0
+            found += _CHANGED * (name in changed) + _RECENT * (name in recent)
+            ranked.append((-found, depth, len(name), name))
+        for *_, name in sorted(ranked)[:MAX_SHOWN]:
+            text = f"@{name}" + (colon + lines if not name.endswith("/") else "")
+            yield Completion(text, -len(word), display=visible_text(text), display_meta=self._told(name, changed))
+
+    def _told(self, name: str, changed: frozenset[str]) -> str:
+        size = self._files.size(name)
+        told = [size_text(size)] if size >= 0 else []
+        told += ["read in parts"] if size > READ_BYTES else []
+        return "  ".join([*told, *(["changed"] if name in changed else [])])

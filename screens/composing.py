@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 
 from prompt_toolkit.application import run_in_terminal
 
+from .chips import Chip
+from .completion import file_chip, mention_of, path_of
 from .state import QueuedHere
 
 if TYPE_CHECKING:
@@ -29,6 +31,7 @@ def send(screen: "Screen", argument: str = "") -> None:
         screen.say("The task is stopping; the draft is kept")
     elif task is not None and screen.state.running:
         screen.composer.take()
+        screen.transcript.to_end()
         screen.apply(QueuedHere(task.id, text))
         if screen.link is not None:
             screen.link.queue(task.id, text)
@@ -61,10 +64,13 @@ def newline(screen: "Screen", argument: str = "") -> None:
 
 
 def enter(screen: "Screen") -> None:
-    buffer = screen.composer.buffer
+    composer, buffer = screen.composer, screen.composer.buffer
     state = buffer.complete_state
     if state is not None and state.current_completion is not None:
-        buffer.complete_state = None
+        accept(screen)
+        return
+    if composer.lit:
+        composer.open_chip()
         return
     before = buffer.document.text_before_cursor
     if before.endswith("\\"):
@@ -77,14 +83,44 @@ def enter(screen: "Screen") -> None:
     send(screen)
 
 
+def accept(screen: "Screen") -> None:
+    """Take the lit completion: a file becomes a chip, a folder is stepped into."""
+    buffer = screen.composer.buffer
+    state, buffer.complete_state = buffer.complete_state, None
+    text = state.current_completion.text if state is not None and state.current_completion is not None else ""
+    chip = file_chip(screen.files, text)
+    if chip is not None and screen.composer.replace(text, chip, buffer.cursor_position):
+        buffer.insert_text(" ")
+    elif text.startswith("@") and text.endswith("/"):
+        buffer.start_completion()
+
+
+def paste(screen: "Screen", data: str) -> None:
+    """Insert a paste; the path of a file that exists becomes a mention as soon as that is known."""
+    if screen.composer.paste(data):
+        screen.say("Control characters in the paste were left out")
+    path, text = path_of(data), data
+    if not path:
+        return
+    at = screen.composer.buffer.cursor_position
+
+    def found(name: str, size: int, outside: bool) -> None:
+        chip = Chip("file", mention_of(name), size=size, outside=outside)
+        screen.intake.on_loop(screen.composer.replace, text, chip, at)
+
+    screen.files.look(path, found)
+
+
 def editor(screen: "Screen", argument: str = "") -> None:
     """Write the draft in the person's own editor, with pastes unfolded."""
     from .editing import edit_text
 
+    whole = screen.composer.chips.whole(screen.composer.buffer.text)
+
     async def run() -> None:
-        text = await run_in_terminal(lambda: edit_text(screen.composer.text, screen.options.environ), in_executor=True)
+        text = await run_in_terminal(lambda: edit_text(whole, screen.options.environ), in_executor=True)
         if text is not None:
-            screen.composer.set(text)
+            screen.composer.put([text])
         else:
             screen.say("No editor could be started; set VISUAL or EDITOR")
 
