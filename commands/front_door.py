@@ -33,7 +33,7 @@ def front_door(ctx: typer.Context) -> int:
             code="configuration_required",
             hint="Run fluzo in a terminal, or give the answers as flags: fluzo init --help",
         )
-    if not terminal or os.environ.get("TERM", "") in ("", "dumb"):
+    if not can_show_screen():
         raise UsageError(
             "fluzo alone opens the full screen, which needs a terminal that can move its cursor.",
             code="terminal_required",
@@ -48,6 +48,11 @@ def front_door(ctx: typer.Context) -> int:
     from .chat import chat
 
     return chat(options.workspace, options.config, options.sets, yolo=options.yolo, fps=options.animation_fps)
+
+
+def can_show_screen() -> bool:
+    """Whether this process has a terminal that can move its cursor."""
+    return sys.stdin.isatty() and sys.stdout.isatty() and os.environ.get("TERM", "") not in ("", "dumb")
 
 
 def find_root(start: Path) -> Path:

@@ -46,7 +46,7 @@ def interrupt(screen: "Screen", argument: str = "") -> None:
     if task is not None and state.running and screen.link is not None:
         screen.acted_at = now
         if task.state == "stopping":
-            screen.say("Stopping; /kill forces it, and asks first")
+            kill(screen)
         else:
             screen.link.cancel(task.id)
             screen.say("Cancelling the task")
@@ -66,18 +66,24 @@ def interrupt(screen: "Screen", argument: str = "") -> None:
 
 
 def kill(screen: "Screen", argument: str = "") -> None:
-    """Force stop: asks in words first, as a typed second step."""
+    """Force stop: a question first, never the act."""
+    from .stopping import ask_force_stop
+
     task = screen.state.task
     if task is None or not screen.state.running or screen.link is None:
         screen.say("Nothing is running")
-    elif argument == "kill":
-        screen.link.force_stop(task.id)
     else:
-        screen.note(
-            "Force stop ends the task's processes at once, without a chance to finish; effects may be half done. "
-            "To do it type:  /kill kill",
-            "blocked",
-        )
+        ask_force_stop(screen, task.id, task.text)
+
+
+def resume(screen: "Screen", argument: str = "") -> None:
+    """Go on with the blocked task of the open session, after a question; the argument is told to the agent."""
+    from .resuming import ask_resume
+
+    if screen.state.session_id:
+        ask_resume(screen, screen.state.session_id, argument)
+    else:
+        screen.say("No session is open; F2 lists them")
 
 
 def new_session(screen: "Screen", argument: str = "") -> None:
@@ -168,7 +174,14 @@ def _flip_mouse(screen: "Screen", argument: str) -> None:
     screen.say("Mouse is on; Shift+drag selects" if screen.mouse else "Mouse is off")
 
 
+def _demo(screen: "Screen", argument: str) -> None:
+    from .demo import demo
+
+    demo(screen, argument)
+
+
 HANDLERS: dict[str, Handler] = {
+    "demo": _demo,
     "interrupt": interrupt,
     "kill": kill,
     "quit": lambda screen, argument: screen.quit(),
@@ -178,6 +191,7 @@ HANDLERS: dict[str, Handler] = {
     "answer": answering.answer_command,
     "deny": answering.deny,
     "session.new": new_session,
+    "resume": resume,
     "toggle.row": browsing.toggle_row,
     "toggle.turn": browsing.toggle_turn,
     "find": browsing.find,

@@ -125,6 +125,8 @@ class Screen:
         self.card = Card()
         self.card_rows: list[Line] = []
         self.request_at = 0
+        self.scene_at = 0
+        """Which scene of the demo began last."""
         self.looked_at: tuple[str, str] | None = None
         """The request whose whole text was opened from the focused card: closing that view goes back to it."""
         self.views: list[View] = []

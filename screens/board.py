@@ -7,7 +7,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from .announce import announcement, notify_desktop
-from .notice import Notices, deadline, dismissed, expired, received
+from .notice import Level, Notices, deadline, dismissed, expired, received
 from .state import State
 
 if TYPE_CHECKING:
@@ -27,12 +27,16 @@ class NoticeBoard:
         if found is None:
             return
         in_view = screen.transcript.follow and not screen.views and screen.terminal_focused is not False
-        expires = screen.now() + screen.options.notice_seconds
         if not in_view:
-            self.notices = received(self.notices, found.id, found.level, found.title, found.text, expires)
-            self._expire()
+            self.post(found.id, found.level, found.title, found.text)
         if screen.preferences.desktop_notices and screen.terminal_focused is False:
             notify_desktop(found.desktop, screen.app.output, screen.options.environ)
+
+    def post(self, notice_id: str, level: Level, title: str, text: str) -> None:
+        """Put up one notice; its life begins now."""
+        expires = self._screen.now() + self._screen.options.notice_seconds
+        self.notices = received(self.notices, notice_id, level, title, text, expires)
+        self._expire()
 
     def dismiss(self) -> None:
         self.notices = dismissed(self.notices)

@@ -30,11 +30,12 @@ from .motion import compact_place, pixel_place
 from .notice import WIDTH as NOTICE_WIDTH
 from .notice import fitting, notice_rows
 from .rows import clock
-from .text import Line
+from .text import Line, cells
 from .theme import ROOT_STYLE
 
 if TYPE_CHECKING:
     from .app import Screen
+    from .views import Specimen
 
 
 class _CardControl(UIControl):
@@ -204,9 +205,18 @@ class Body:
     def _status(self) -> Line:
         screen = self._screen
         flash = screen.flash or (screen.views[-1].hints() if screen.views else "")
-        return chrome.status(
-            screen.state, screen.layout.columns, screen.now(), screen.registry, self.focus, flash, screen.glyphs
-        )
+        # First of all that it is a demo: nothing that comes after can push it off the row.
+        badge = self._demo_badge()
+        width = screen.layout.columns - sum(cells(part) for _, part in badge)
+        state, glyphs = screen.state, screen.glyphs
+        return [*badge, *chrome.status(state, width, screen.now(), screen.registry, self.focus, flash, glyphs)]
+
+    def _demo_badge(self) -> Line:
+        if self._screen.options.demo is None:
+            return []
+        from .demo import BADGE
+
+        return BADGE
 
     def _sidebar(self) -> Line:
         screen = self._screen
@@ -218,7 +228,8 @@ class Body:
     def _welcome_text(self) -> Line:
         screen = self._screen
         failure = screen.state.failure
-        rows = chrome.welcome(screen.state, screen.registry, "")
+        scenes = f"{screen.registry.key('demo')} or /demo: the scenes of this demo" if screen.options.demo else ""
+        rows = chrome.welcome(screen.state, screen.registry, scenes)
         if failure is not None:
             rows = [[], *_failure_rows(failure.message, failure.code, failure.hint, screen.layout.rule.width - 6)]
         return joined([[("", "  "), *row] for row in rows])
@@ -246,7 +257,7 @@ class Body:
         since = f" {clock(screen.now() - state.task.since)}" if state.task and state.running else ""
         keeps = f"The task keeps running: {chrome.word(state)}{since}" if state.running else "Nothing is lost."
         lines = [
-            "FLUZO",
+            "FLUZO DEMO" if screen.options.demo else "FLUZO",
             "",
             f"Too small: {columns}x{rows}. Needs {MIN_COLUMNS}x{MIN_ROWS}.",
             keeps,
@@ -310,9 +321,18 @@ class Body:
                 transcript.selected = transcript.shown[-1].key
             screen.app.layout.focus(self.transcript)
 
+    @property
+    def specimen(self) -> "Specimen | None":
+        """The mark that the page on top shows in place of the session's own; only a page of the demo has one."""
+        views = self._screen.views
+        return getattr(views[-1], "specimen", None) if views else None
+
     def mark_places(self) -> tuple[tuple[Window, Rect], ...]:
         """The windows that hold the mark, each with its cells; at most one of them is on screen."""
         layout = self._screen.layout
+        specimen = self.specimen
+        if specimen is not None:
+            return ((specimen.host, specimen.place),)
         return (self.side, pixel_place(layout.sidebar)), (self.header, compact_place(layout.header))
 
 

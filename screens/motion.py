@@ -83,6 +83,10 @@ class Motion:
         """After every draw: find the mark's place, paint it if the renderer has written there, and go on moving."""
         screen = self._screen
         size = (screen.layout.columns, screen.layout.rows)
+        specimen = screen.body.specimen
+        word = specimen.word if specimen is not None else screen.state.word
+        if word != self._state:
+            self._state, self._since = word, screen.now()
         place = self._free_place()
         drawn_as = (place, size, screen.theme, self._state)
         if self._blank or drawn_as != self._drawn_as:

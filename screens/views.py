@@ -5,9 +5,11 @@ it. The composer's draft, the transcript's position and the running task are the
 """
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
 
 from prompt_toolkit.layout import AnyContainer, Window
+
+from .layout import Rect
 
 if TYPE_CHECKING:
     from .app import Screen
@@ -28,6 +30,14 @@ class View(Protocol):
     def refresh(self) -> None:
         """The state changed while the view is open."""
         ...
+
+
+class Specimen(NamedTuple):
+    """A mark in a state that no task has, which a page of the demo shows: its window, its cells, its state word."""
+
+    host: Window
+    place: Rect
+    word: str
 
 
 Factory = Callable[["Screen"], View]

@@ -32,6 +32,11 @@ def scenario_names() -> list[str]:
     return sorted(path.stem for path in (_root() / "scenarios").glob("*.json"))
 
 
+def scene_paths() -> list[Path]:
+    """What the interactive demo plays: one scenario file for each scene, and those for what is in no scene."""
+    return sorted((_root() / "scenes").glob("*.json"))
+
+
 def tree_files(root: Path) -> list[str]:
     """The relative paths, with `/`, of the files that belong to a fixture repository, sorted."""
     found = (path.relative_to(root) for path in root.rglob("*") if path.is_file())

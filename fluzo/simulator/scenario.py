@@ -6,6 +6,7 @@ its place, so that a misspelt expectation can never pass unnoticed. The format i
     {"schema_version": 1, "name": "...", "title": "...", "model": "...", "prompt": "...",
      "models": ["..."],                 optional: GET /v1/models is answered, any number of times
      "demo": {"fixture": "...", "verify": [["python3", "-m", "unittest"]]},      optional: `fluzo demo` plays it
+     "scene": {"number": 1, "look": "...", "repository": "sound"},    optional: listed by `fluzo demo --interactive`
      "steps": [{"id": "...", "optional": false, "expect": {...}, "respond": {...}}]}
 """
 
@@ -20,6 +21,7 @@ from fluzo.core.errors import ConfigError
 SCHEMA_VERSION = 1
 
 Disconnect = Literal["close", "reset"]
+Repository = Literal["sound", "broken"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +130,19 @@ class Demo:
 
 
 @dataclass(frozen=True, slots=True)
+class Scene:
+    """How the interactive demo lists a scenario: its place, what to look at and do, and the repository it begins on.
+
+    `opens` names a view of the screen that is opened in place of beginning a task.
+    """
+
+    number: int
+    look: str
+    repository: Repository = "sound"
+    opens: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class Scenario:
     name: str
     title: str
@@ -136,6 +151,7 @@ class Scenario:
     prompt: str = ""
     models: tuple[str, ...] = ()
     demo: Demo | None = None
+    scene: Scene | None = None
 
 
 def load_scenario(path: Path) -> Scenario:
@@ -163,6 +179,7 @@ def parse_scenario(data: object, *, directory: Path | None = None) -> Scenario:
         prompt=_text(top, "prompt", "scenario", ""),
         models=_texts(top, "models", "scenario"),
         demo=_demo(top["demo"]) if "demo" in top else None,
+        scene=_scene(top["scene"]) if "scene" in top else None,
     )
     ids = [step.id for step in scenario.steps]
     if len(set(ids)) < len(ids):
@@ -177,6 +194,19 @@ def _demo(data: object) -> Demo:
         fixture=_text(value, "fixture", "demo"),
         verify=tuple(_texts({"verify": command}, "verify", "demo") for command in commands),
         reason=_text(value, "reason", "demo", ""),
+    )
+
+
+def _scene(data: object) -> Scene:
+    value = _keys(data, "scene", _names(Scene))
+    repository = value.get("repository", "sound")
+    if repository not in get_args(Repository):
+        raise _error("scene.repository", "must be sound or broken")
+    return Scene(
+        number=_number(value, "number", "scene", 0),
+        look=_text(value, "look", "scene"),
+        repository=repository,
+        opens=_text(value, "opens", "scene", ""),
     )
 
 

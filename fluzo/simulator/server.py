@@ -2,8 +2,8 @@
 
 Each request must be the next step of the scenario, or the scenario has failed: then this request and every later one
 is answered with status 400 and the diagnostic, and `finish` reports it. The server only answers; it never reads or
-changes a workspace and never runs a tool. Nothing waits on a clock: streams stop at named barriers that the test
-releases.
+changes a workspace and never runs a tool. Nothing waits on a clock unless it is paced for a person who watches:
+streams stop at named barriers that the test releases.
 """
 
 import json
@@ -24,6 +24,8 @@ from fluzo.simulator.scenario import Expectation, Part, RawResponse, Reply, Scen
 _POLL_SECONDS = 0.02
 _RESET_ON_CLOSE = struct.pack("ii", 1, 0)
 _MODELS_PATH = "/v1/models"
+_PIECES_OF_THOUGHT = 20
+"""How long a paced answer lets wait for itself."""
 
 
 @dataclass(slots=True)
@@ -52,8 +54,9 @@ class _Barrier:
 class Simulator:
     """Plays `scenario` on an ephemeral port of 127.0.0.1 for as long as the context is open."""
 
-    def __init__(self, scenario: Scenario) -> None:
+    def __init__(self, scenario: Scenario, pace_seconds: float = 0.0) -> None:
         self.scenario = scenario
+        self.pace_seconds = pace_seconds
         self.requests: list[RecordedRequest] = []
         self._problems: list[str] = []
         self._next = 0
@@ -181,6 +184,10 @@ class Simulator:
                 return False
         return True
 
+    def breathe(self, connection: socket.socket, pieces: int = 1) -> bool:
+        """Let the time of so many pieces of an answer pass; False when the client left meanwhile."""
+        return not self.pace_seconds or not _client_left(connection, pieces * self.pace_seconds)
+
 
 class _Server(ThreadingHTTPServer):
     # Threads are joined by server_close, so that no socket outlives the context.
@@ -289,6 +296,9 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _answer(self, step: Step, request: RecordedRequest) -> str:
         try:
+            if not self.server.simulator.breathe(self.connection, _PIECES_OF_THOUGHT):
+                self.close_connection = True
+                return "left"
             if isinstance(step.respond, RawResponse):
                 raw = step.respond
                 self._send(raw.status, raw.content_type, raw.body, raw.headers)
@@ -317,6 +327,9 @@ class _Handler(BaseHTTPRequestHandler):
         for item in reply.stream_events(scripted, str(request.body.get("model")), include_usage=wanted):
             if isinstance(item, bytes):
                 self.wfile.write(f"{len(item):x}\r\n".encode() + item + b"\r\n")
+                if not self.server.simulator.breathe(self.connection):
+                    self.close_connection = True
+                    return "left"
             elif stopped := self._pause(item):
                 return stopped
         self.wfile.write(b"0\r\n\r\n")
@@ -346,8 +359,8 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(body)
 
 
-def _client_left(connection: socket.socket) -> bool:
-    readable, _, _ = select.select([connection], [], [], 0)
+def _client_left(connection: socket.socket, wait_seconds: float = 0.0) -> bool:
+    readable, _, _ = select.select([connection], [], [], wait_seconds)
     if not readable:
         return False
     try:
