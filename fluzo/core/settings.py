@@ -105,6 +105,7 @@ __all__ = [
     "set_value",
     "settings_document",
     "show_key",
+    "takes",
     "unknown_key",
     "url_problem",
     "validate",
@@ -279,11 +280,12 @@ _BY_TYPE = {
 
 def _wanted(path: tuple[str | int, ...], kind: str) -> str:
     generic = generic_key(show_key(path))
-    wanted = next((_takes(setting) for setting in registry() if setting.key == generic), "")
+    wanted = next((takes(setting) for setting in registry() if setting.key == generic), "")
     return wanted or _BY_TYPE.get(kind, "something else")
 
 
-def _takes(setting: SettingDescriptor) -> str:
+def takes(setting: SettingDescriptor) -> str:
+    """What a setting accepts, with range and unit, to follow `must be`."""
     if setting.options:
         return " or ".join(
             word if setting.kind != "choice" or word in ("true", "false") else render(word) for word in setting.options

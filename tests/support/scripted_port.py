@@ -18,7 +18,10 @@ def event(seq: int, payload: Payload, operation_id: str = "") -> Event:
 
 
 class ScriptedPort:
-    """`script` holds updates, and conditions that hold back what follows until they are true."""
+    """`script` holds updates, and conditions that hold back what follows until they are true.
+
+    `answers` are data by the type of the query, or functions that give it; `acts` carry commands out, by their type.
+    """
 
     def __init__(
         self, script: Sequence[Update | Condition], answers: Mapping[type, Any], ack: Ack | None = None
@@ -27,16 +30,19 @@ class ScriptedPort:
         self.commands: list[Command] = []
         self.queries: list[Query] = []
         self.closed = False
+        self.acts: dict[type, Callable[[Any], Ack]] = {}
         self._answers = answers
         self._ack = ack or Ack(True, "t_1", "s_1")
 
     def dispatch(self, command: Command) -> "Future[Ack]":
         self.commands.append(command)
-        return _done(self._ack)
+        act = self.acts.get(type(command))
+        return _done(act(command) if act else self._ack)
 
     def query(self, query: Query) -> "Future[Snapshot]":
         self.queries.append(query)
-        return _done(Snapshot(0, self._answers[type(query)]))
+        answer = self._answers[type(query)]
+        return _done(Snapshot(0, answer() if callable(answer) else answer))
 
     def subscribe(self, task_id: str, after: int) -> "ScriptedPort":
         return self

@@ -1,0 +1,336 @@
+"""The settings page: groups at the left, rows at the right, and below them what the lit row means (design 6.9).
+
+Invariant: nothing looks saved before the runtime has said so, a broken file is never written, and edits leave only when
+the person saves or drops them. A file that moved meanwhile is told before anything is saved: reload, or keep the edits.
+Saving and giving a running task other limits are two acts.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any, Literal
+
+from prompt_toolkit.filters import Condition
+from prompt_toolkit.layout import AnyContainer, ConditionalContainer, HSplit, VSplit, Window
+
+from fluzo.core.port import Ack, ConfigDetail, Query, SaveConfig, Snapshot
+from fluzo.core.settings import render
+
+from .controls import joined, row, text_control
+from .entry import Entry
+from .preferences import follow_settings
+from .render import wrapped
+from .rows import count
+from .settings_form import Form, Row, edited, kept, problems, read, stepped, typed, value_of
+from .settings_list import GROUP_COLUMNS, SettingsList, about, group_rows
+from .sheet import Reader, headed, hint_line, moment, rule_window
+from .state import SettingsRead
+from .text import Line
+
+if TYPE_CHECKING:
+    from .app import Screen
+
+PANEL_ROWS = 5
+BANNER_ROWS = 4
+
+
+class Settings:
+    """A page view. It is kept with its edits until they are saved or dropped."""
+
+    kind: Literal["page", "float"] = "page"
+
+    def __init__(self, screen: "Screen") -> None:
+        self._screen = screen
+        self.form = Form()
+        self._message = ""
+        self._leaving = self._saving = self._save_wanted = False
+        self._reader = Reader(screen, self._read)
+        self.list = SettingsList(screen, lambda: self.form, self._touched)
+        self.focus = Window(self.list, always_hide_cursor=True, style="class:bg.base")
+        self._entry = Entry(self._focused, self._typing)
+        banner = Window(text_control(self._banner_text), height=self._banner_height, always_hide_cursor=True)
+        groups = Window(text_control(self._groups), width=GROUP_COLUMNS, always_hide_cursor=True)
+        bar = Window(char=lambda: screen.glyphs.bar, width=1, style="class:border.idle")
+        self.container: AnyContainer = HSplit(
+            [
+                row(self._head),
+                rule_window(screen),
+                ConditionalContainer(banner, Condition(lambda: bool(self._banner()))),
+                VSplit([groups, bar, self.focus]),
+                rule_window(screen),
+                Window(text_control(self._panel), height=PANEL_ROWS, always_hide_cursor=True),
+                self._entry.container,
+            ]
+        )
+        self._moment = (moment(screen.state), screen.terminal_focused)
+        self._bind()
+        self.look()
+
+    def _bind(self) -> None:
+        acts: dict[str, Callable[[], None]] = {
+            "settings.edit": self._edit,
+            "settings.more": lambda: self._step(1),
+            "settings.less": lambda: self._step(-1),
+            "settings.save": self._save,
+            "settings.default": self._default,
+            "settings.undo": self._undo,
+            "settings.apply": self._apply,
+            "settings.find": self._find,
+            "settings.reload": self._reload,
+            "settings.keep": self._keep,
+        }
+        for action_id, call in acts.items():
+            self.list.act(action_id, call)
+        self.list.keys.add("escape")(lambda event: self.leave())
+
+    def _touched(self) -> None:
+        self._message, self._leaving = "", False
+
+    # --- as a view
+
+    def hints(self) -> str:
+        keys = (
+            ("edit", "edit"),
+            ("save", "save"),
+            ("default", "default"),
+            ("apply", "apply to running"),
+            ("find", "find"),
+        )
+        return hint_line(self._screen, *((f"settings.{name}", text) for name, text in keys)) + "  Esc back"
+
+    def refresh(self) -> None:
+        """Look at the file again when the task went on or the terminal got the focus back; nothing is polled."""
+        now = (moment(self._screen.state), self._screen.terminal_focused)
+        if now != self._moment:
+            self._moment = now
+            self.look()
+
+    def look(self) -> None:
+        """Read the settings as they are now."""
+        self._reader.ask(ConfigDetail())
+
+    def leave(self) -> None:
+        """Esc: out of a search, then out of the page; edits that are not saved are asked about once."""
+        if self.list.wanted:
+            self._entry.close()
+            self.list.search("")
+        elif self.form.edits and not self._leaving:
+            self._leaving = True
+            what = count(len(self.form.edits), "change is", "changes are")
+            self._screen.say(f"{what} not saved. Esc again drops them; s saves")
+        else:
+            self.form, self._leaving, self._message = self.form._replace(edits={}), False, ""
+            self._screen.close_view()
+
+    def _focused(self, window: Window | None) -> None:
+        self._screen.app.layout.focus(window or self.focus)
+
+    # --- reading
+
+    def _read(self, query: Query, snapshot: Snapshot) -> None:
+        before, self.form = self.form, read(self.form, snapshot.data)
+        self.list.rows_changed()
+        self._look_like(before)
+        self._screen.apply(SettingsRead(_facts(self.form)))
+        wanted, self._save_wanted = self._save_wanted, False
+        if wanted:
+            self._send()
+
+    def _look_like(self, before: Form) -> None:
+        """What a save changed of the screen's own looks counts at once; a flag or a session's choice stays."""
+        screen = self._screen
+        old = {item["key"]: item["effective"] for item in before.rows}
+        new = [item for item in self.form.rows if item["key"] in old and item["effective"] != old[item["key"]]]
+        follow_settings(screen, new)
+        for item in new:
+            if item["key"] == "tui.notifications.duration_seconds":
+                screen.options = screen.options._replace(notice_seconds=float(item["effective"]))
+            elif item["key"] == "tui.notifications.max_visible":
+                screen.options = screen.options._replace(max_notices=int(item["effective"]))
+
+    # --- editing
+
+    def _edit(self) -> None:
+        lit = self.list.lit
+        if lit is None:
+            return
+        if lit["choices"]:
+            self._step(1)
+            return
+        value = value_of(self.form, lit)
+        text = value if isinstance(value, str) else "" if value is None else render(value)
+        self._ask(lit, text)
+
+    def _ask(self, lit: Row, text: str) -> None:
+        unit = f" ({lit['unit']})" if lit["unit"] else ""
+        self._entry.ask(f"{str(lit['key']).rpartition('.')[2]}{unit} =", text, partial(self._typed, lit))
+
+    def _typed(self, lit: Row, text: str) -> None:
+        try:
+            value = typed(lit, text.strip())
+        except ValueError as error:
+            self._message = str(error)
+            self._ask(lit, text)
+            return
+        self._entry.close()
+        self._message = ""
+        self._change(edited(self.form, str(lit["key"]), value))
+
+    def _step(self, step: int) -> None:
+        lit = self.list.lit
+        if lit is not None:
+            try:
+                self._change(stepped(self.form, lit, step))
+            except ValueError as error:
+                self._message = str(error)
+
+    def _default(self) -> None:
+        if (lit := self.list.lit) is not None:
+            self._change(edited(self.form, str(lit["key"]), None))
+
+    def _undo(self) -> None:
+        if (lit := self.list.lit) is not None:
+            left = {key: value for key, value in self.form.edits.items() if key != lit["key"]}
+            self._change(self.form._replace(edits=left))
+
+    def _change(self, form: Form) -> None:
+        self.form = form
+        found = problems(form) if form.edits else ()
+        if found:
+            self._message = found[0]
+
+    def _find(self) -> None:
+        self._entry.ask("/", self.list.wanted, lambda text: self._entry.close(), lambda: self.list.search(""))
+
+    def _typing(self) -> None:
+        if self._entry.shown and self._entry.searching:
+            self.list.search(self._entry.text)
+
+    # --- the file
+
+    def _save(self) -> None:
+        if not self.form.edits:
+            self._screen.say("There is nothing to save")
+        elif self.form.problem:
+            self._message = "The file cannot be read as settings, so nothing is written over it."
+        elif found := problems(self.form):
+            self._message = found[0]
+        elif not self._saving:
+            # Looked at first, so that what moved meanwhile is told before anything is written.
+            self._save_wanted = True
+            self.look()
+
+    def _send(self) -> None:
+        if self.form.moved:
+            self._message = "Nothing is saved yet: the file was changed meanwhile."
+        elif not self.form.problem:
+            self._dispatch(SaveConfig(dict(self.form.edits), self.form.file), "Saved")
+
+    def _reload(self) -> None:
+        """Take the file over as it is now; edits are dropped."""
+        if self.form.problem or not self.form.moved:
+            self.look()
+            return
+        self.form = self.form._replace(edits={})
+        self._dispatch(SaveConfig({}, self.form.file), "Taken over")
+
+    def _keep(self) -> None:
+        if self.form.moved:
+            self.form = kept(self.form)
+            self._change(self.form)
+            self._screen.say("Your changes go on top of the file as it is now when you save")
+
+    def _dispatch(self, command: SaveConfig, done: str) -> None:
+        link = self._screen.link
+        if link is not None:
+            self._saving = True
+            answered = partial(self._answered, command, done)
+            link.act(command, partial(self._screen.intake.on_loop, answered))
+
+    def _answered(self, command: SaveConfig, done: str, ack: Ack) -> None:
+        self._saving = False
+        if ack.accepted:
+            left = {key: value for key, value in self.form.edits.items() if command.values.get(key, self) != value}
+            self.form = self.form._replace(edits=left)
+            self._screen.say(f"{done}; see `counts` of each row for when it does" if command.values else f"{done}")
+        else:
+            self._message = f"{ack.message}  [{ack.code}]"
+        self.look()
+        self._screen.changed()
+
+    def _apply(self) -> None:
+        from .settings_apply import ask_limits
+
+        ask_limits(self._screen, self.form)
+
+    # --- drawing
+
+    def _head(self) -> Line:
+        number = len(self.form.edits)
+        state = f"{count(number, 'change', 'changes')} not saved" if number else "saving" if self._saving else "saved"
+        name = self.form.path.rpartition("/")[2] or ".fluzo"
+        found = f"/{self.list.wanted}" if self.list.wanted else ""
+        return headed("Settings", found, f"{name}  {state}" if self.form.rows else name, self._screen.layout.columns)
+
+    def _groups(self) -> Line:
+        return joined(group_rows(self.list))
+
+    def _panel(self) -> Line:
+        width = self._screen.layout.columns - 2
+        rows = about(self.form, self.list.lit, width)
+        if self._message:
+            rows = [*rows[: PANEL_ROWS - 2], *wrapped(self._message, width, "class:warn.fg")[:2]]
+        return joined([[("", " "), *line] for line in rows[:PANEL_ROWS]])
+
+    def _banner_height(self) -> int:
+        return min(len(self._banner()), BANNER_ROWS)
+
+    def _banner_text(self) -> Line:
+        return joined([[("", " "), *line] for line in self._banner()[:BANNER_ROWS]])
+
+    def _banner(self) -> list[Line]:
+        """What stands in the way: no runtime, a file that cannot be used or has moved, consent that is missing."""
+        form, width = self.form, self._screen.layout.columns - 2
+        failure = self._screen.state.failure
+        text = ""
+        if failure is not None:
+            text = f"{failure.message}  [{failure.code}]\nThe file is left as it is. /config opens it in your editor."
+        elif self._reader.problem:
+            text = self._reader.problem
+        elif form.problem:
+            text = f"{form.problem}\nThe file is left as it is; what is in force stays. Repair it, then R looks again."
+        elif form.moved:
+            number = count(len(form.edits), "change", "changes")
+            drop = f" (drops your {number})  K keeps them on top of it" if form.edits else " for the next task"
+            text = f"The file was changed outside. R takes it over{drop}"
+        elif form.consent:
+            names = ", ".join(form.consent)
+            text = f"Before the next task your consent is needed: {names}. In a shell: fluzo config trust"
+        return [line for part in text.split("\n") if part for line in wrapped(part, width, "class:warn.fg")]
+
+
+def _facts(form: Form) -> dict[str, Any]:
+    """What the screen shows of the model that the next task uses."""
+    now = {str(item["key"]): item["effective"] for item in form.rows}
+    entry = f"models.{now.get('agent.model')}"
+    return {
+        "model": now.get(f"{entry}.model"),
+        "endpoint": now.get(f"{entry}.base_url"),
+        "context_window": now.get(f"{entry}.context_window"),
+    }
+
+
+def open_settings(screen: "Screen", group: str = "") -> None:
+    """Open the page, or bring it to the front with its edits, at a group; asked for where it is, it is left."""
+    page = screen.settings
+    if page is None:
+        page = screen.settings = Settings(screen)
+    elif page in screen.views:
+        if page is screen.views[-1] and not group:
+            page.leave()
+            return
+        del screen.views[screen.views.index(page) :]
+    else:
+        page.look()
+    screen.open_view(page)
+    if group:
+        page.list.to_group(group)

@@ -1,0 +1,208 @@
+"""The rows of the settings page: one lit, headings between the groups, and what the lit row means.
+
+Invariant: a row shows what is saved, what is in force and where that comes from; an edit is marked until it is saved.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING
+
+from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+from prompt_toolkit.layout.controls import UIContent, UIControl
+
+from .controls import rows_content
+from .keys import parse_key
+from .layout import STANDARD_COLUMNS
+from .render import wrapped
+from .settings_form import (
+    Form,
+    Row,
+    applies_text,
+    label,
+    matching,
+    now_text,
+    range_text,
+    shown,
+    source_text,
+    value_of,
+)
+from .sheet import LIT, column, safe
+from .text import Line
+
+if TYPE_CHECKING:
+    from .app import Screen
+
+GROUP_COLUMNS = 17
+_FAR = 1 << 30
+_FROM, _NOW, _RANGE = 8, 16, 20
+
+
+class SettingsList(UIControl):
+    """`wanted` narrows the rows. The lit row stays lit by its key, whatever is read anew.
+
+    `touched` is called before what any key does here.
+    """
+
+    def __init__(self, screen: "Screen", form: Callable[[], Form], touched: Callable[[], None]) -> None:
+        self._screen = screen
+        self._touched = touched
+        self._form = form
+        self._at = 0
+        self._top = 0
+        self._height = 1
+        self._asked_group = ""
+        self.wanted = ""
+        self.rows: list[Row] = []
+        self.keys = KeyBindings()
+        moves: dict[str, Callable[[], None]] = {
+            "settings.down": lambda: self.move(1),
+            "settings.up": lambda: self.move(-1),
+            "settings.page_down": lambda: self.move(max(self._height - 2, 1)),
+            "settings.page_up": lambda: self.move(-max(self._height - 2, 1)),
+            "settings.top": lambda: self.move(-len(self.rows)),
+            "settings.end": lambda: self.move(len(self.rows)),
+            "settings.next_group": lambda: self._group(1),
+            "settings.previous_group": lambda: self._group(-1),
+        }
+        for action_id, call in moves.items():
+            self.act(action_id, call)
+
+    def is_focusable(self) -> bool:
+        return True
+
+    def get_key_bindings(self) -> KeyBindings:
+        return self.keys
+
+    def act(self, action_id: str, call: Callable[[], object]) -> None:
+        """Have the keys of an action call a function."""
+        for key in self._screen.registry.actions[action_id].keys:
+            self.keys.add(*parse_key(key))(partial(self._call, call))
+
+    def _call(self, call: Callable[[], object], event: KeyPressEvent) -> None:
+        self._screen.flash = ""
+        self._touched()
+        call()
+
+    @property
+    def lit(self) -> Row | None:
+        return self.rows[min(self._at, len(self.rows) - 1)] if self.rows else None
+
+    @property
+    def groups(self) -> list[str]:
+        return list(dict.fromkeys(str(row["group"]) for row in self.rows))
+
+    def rows_changed(self) -> None:
+        lit = self.lit
+        self.rows = matching(self._form().rows, self.wanted)
+        keys = [row["key"] for row in self.rows]
+        if lit is not None and lit["key"] in keys:
+            self._at = keys.index(lit["key"])
+        self._at = max(0, min(self._at, len(self.rows) - 1))
+        if self._asked_group:
+            self.to_group(self._asked_group)
+
+    def search(self, wanted: str) -> None:
+        self.wanted = wanted
+        self.rows_changed()
+
+    def move(self, rows: int) -> None:
+        self._at = max(0, min(self._at + rows, len(self.rows) - 1))
+
+    def to_group(self, group: str) -> None:
+        """Light the first row of a group, as soon as there are rows."""
+        self._asked_group = "" if self.rows else group
+        for number, row in enumerate(self.rows):
+            if row["group"] == group:
+                self._at = number
+                self._top = _FAR  # Its heading comes to the top.
+                return
+
+    def _group(self, step: int) -> None:
+        groups = self.groups
+        if self.lit is not None and groups:
+            self.to_group(groups[(groups.index(str(self.lit["group"])) + step) % len(groups)])
+
+    # --- drawing
+
+    def create_content(self, width: int, height: int) -> UIContent:
+        self._height = height
+        wide = self._screen.layout.columns >= STANDARD_COLUMNS
+        columns = widths(width - 1, wide=wide)
+        lines, lit_line = self._lines(columns, width)
+        # The heading of a group stays with its first row.
+        self._top = min(max(self._top, lit_line - height + 1), max(lit_line - 1, 0))
+        self._top = max(0, min(self._top, len(lines) - height))
+        return rows_content(lines[self._top : self._top + height])
+
+    def _lines(self, columns: dict[str, int], width: int) -> tuple[list[Line], int]:
+        form, lines, lit_line, group = self._form(), list[Line](), 0, ""
+        for number, row in enumerate(self.rows):
+            if row["group"] != group:
+                group = str(row["group"])
+                lines.append([("", " "), *heading(group, columns, first=number == 0)])
+            text = row_text(form, row, columns)
+            if number == self._at:
+                lit_line = len(lines)
+                lines.append([(LIT, column(f">{text}", width))])
+            else:
+                edit = row["key"] in form.edits
+                style = "class:accent.primary" if edit else "class:warn.fg" if row["flag"] else "class:text.primary"
+                lines.append([(style, column(f" {text}", width))])
+        if not lines:
+            nothing = "No setting is like that." if self.wanted else "There is nothing to show yet."
+            lines = [[("class:text.muted", f" {nothing}")]]
+        return lines, lit_line
+
+
+def widths(room: int, *, wide: bool) -> dict[str, int]:
+    """How many cells each column has; the name and the saved value share what the others leave."""
+    rest = room - _FROM - _NOW - (_RANGE if wide else 0)
+    name = min(rest * 4 // 7, 36)
+    return {"name": name, "saved": rest - name, "now": _NOW, **({"range": _RANGE} if wide else {}), "from": _FROM}
+
+
+def heading(group: str, columns: dict[str, int], *, first: bool) -> Line:
+    """The name of a group; the first also names the columns."""
+    if not first:
+        return [("class:text.strong", group)]
+    names = "".join(column(name, width) for name, width in columns.items() if name != "name")
+    return [("class:text.strong", column(group, columns["name"])), ("class:text.faint", names)]
+
+
+def row_text(form: Form, row: Row, columns: dict[str, int]) -> str:
+    texts = {
+        "name": f" {label(str(row['key']))}",
+        "saved": shown(row, row["saved"]),
+        "now": now_text(form, row),
+        "range": range_text(row),
+        "from": source_text(form, row),
+    }
+    return "".join(f"{column(safe(texts[name]), width - 1)} " for name, width in columns.items())
+
+
+def group_rows(listed: SettingsList) -> list[Line]:
+    """The groups, with the one of the lit row marked."""
+    lit = str(listed.lit["group"]) if listed.lit is not None else ""
+    return [
+        [("class:text.strong", f" > {group}")] if group == lit else [("class:text.muted", f"   {group}")]
+        for group in listed.groups
+    ]
+
+
+def about(form: Form, row: Row | None, width: int) -> list[Line]:
+    """The lit row in full: its key, what it accepts, what it means and when it counts."""
+    if row is None:
+        return []
+    edit = f"will be {shown(row, value_of(form, row))}" if row["key"] in form.edits else ""
+    default = "required" if row["default"] is None else f"default {shown(row, row['default'])}"
+    parts = (f"{range_text(row)}{_unit(row)}", default, edit)
+    head: Line = [("class:text.strong", safe(row["key"]))]
+    head += [("class:text.muted", f"   {safe(part)}") for part in parts if part]
+    help_rows = wrapped(f"{row['help']}.", width, "class:text.primary")[:1]
+    private = "; shown as a reference, never the secret" if row["privacy"] == "secret_reference" else ""
+    tone = "class:warn.fg" if row["flag"] else "class:text.muted"
+    return [head, *help_rows, [(tone, safe(f"{applies_text(row)}{private}"))]]
+
+
+def _unit(row: Row) -> str:
+    return f" {row['unit']}" if row["unit"] and row["unit"] not in ("bytes", "fraction") else ""
