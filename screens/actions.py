@@ -23,6 +23,12 @@ QUIT_SECONDS = 2.0
 # --- the settings file ----------------------------------------------------------------------------------------
 
 
+def open_settings(screen: "Screen", group: str = "") -> None:
+    from .settings import open_settings as opening
+
+    opening(screen, group)
+
+
 def edit_config(screen: "Screen", argument: str = "") -> None:
     from .editing import edit_file
 
@@ -76,6 +82,16 @@ def kill(screen: "Screen", argument: str = "") -> None:
         ask_force_stop(screen, task.id, task.text)
 
 
+def retry(screen: "Screen", argument: str = "") -> None:
+    """Open the runtime again where it could not be opened; else go on with the task that ended badly, after a question."""
+    if screen.state.phase == "failed":
+        screen.open_runtime()
+    elif screen.state.word in ("blocked", "failed"):
+        screen.run_action("resume", argument)
+    else:
+        screen.say("Nothing is blocked and nothing has failed here")
+
+
 def resume(screen: "Screen", argument: str = "") -> None:
     """Go on with the blocked task of the open session, after a question; the argument is told to the agent."""
     from .resuming import ask_resume
@@ -120,6 +136,8 @@ def escape(screen: "Screen", argument: str = "") -> None:
         buffer.cancel_completion()
     elif screen.body.focus == "card":
         screen.card_key("escape")
+    elif screen.transcript.pointer.selection is not None:
+        screen.transcript.pointer.clear()
     elif screen.transcript.find:
         screen.transcript.find = ""
     else:
@@ -196,6 +214,7 @@ HANDLERS: dict[str, Handler] = {
     "toggle.turn": browsing.toggle_turn,
     "find": browsing.find,
     "copy.reply": browsing.copy_reply,
+    "raw": browsing.raw,
     "sidebar": _flip_sidebar,
     "notices": show_notices,
     "notice.dismiss": lambda screen, argument: screen.board.dismiss(),
@@ -204,8 +223,11 @@ HANDLERS: dict[str, Handler] = {
     "yolo.off": answering.yolo_off,
     "motion": _flip_motion,
     "mouse": _flip_mouse,
-    "retry": lambda screen, argument: screen.open_runtime(),
+    "retry": retry,
     "config.edit": edit_config,
+    "settings": lambda screen, argument: open_settings(screen),
+    "settings.models": lambda screen, argument: open_settings(screen, "Models"),
+    "settings.limits": lambda screen, argument: open_settings(screen, "Limits"),
     "slots.free": free_slots,
     "redraw": redraw,
     "suspend": suspend,

@@ -28,14 +28,15 @@ from .approval import Card
 from .board import NoticeBoard
 from .body import Body
 from .completion import ComposerCompleter, FileIndex
+from .chrome import end_hints
 from .composer import Composer
 from .frames import Frames
 from .intake import Intake, new_request_id, utc_now, warm
 from .key_stream import register_keys
-from .keys import Registry
+from .keys import ACTIONS, DEV_MENU, Registry
 from .layout import Layout, arrange
 from .motion import Motion
-from .preferences import Preferences
+from .preferences import Preferences, Trial
 from .render import BlockRenderer
 from .rows import CHANGES
 from .state import Noted, PageRead, QueueReturned, State, Submitted, reduce
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
     from .demo import Script
     from .drafts import Drafts
     from .link import Link, Opener
+    from .settings import Settings
 
 HANGUP = 128 + signal.SIGHUP
 """Exit status when the terminal went away, as after a signal."""
@@ -76,6 +78,12 @@ class Options(NamedTuple):
     demo: "Script | None" = None
     """The scenes of `fluzo demo --interactive`; None in every live session."""
 
+    @property
+    def preferences(self) -> Preferences:
+        return Preferences(
+            self.theme, self.animation_fps, self.reduced_motion, self.desktop_notices, self.render_diagnostics
+        )
+
 
 class Screen:
     """Everything that is on. Handlers of actions and views work on this."""
@@ -92,7 +100,7 @@ class Screen:
         self.options = options
         self.now = clock
         self.state = State(folder=options.folder, yolo=options.yolo)
-        self.registry = Registry()
+        self.registry = Registry((*ACTIONS, DEV_MENU) if options.dev_menu else ACTIONS)
         if options.demo is not None:
             from .demo import ACTION
 
@@ -101,14 +109,8 @@ class Screen:
         encoding = getattr(sys.stdout, "encoding", None) or "ascii"
         self.glyphs = glyphs_for(encoding, options.environ)
         self.depth = color_depth(options.environ)
-        self.preferences = Preferences(
-            options.theme,
-            options.animation_fps,
-            options.reduced_motion,
-            options.desktop_notices,
-            options.render_diagnostics,
-        )
-        self.theme = options.theme
+        self.preferences = options.preferences
+        self.trials: list[Trial] = []
         self.style = style_for(self.theme, self.depth)
         self.ground = ground_color(self.theme, self.depth)
         self.files = FileIndex()
@@ -120,6 +122,7 @@ class Screen:
         self.drafts: Drafts | None = None
         """There from when the runtime is; a first frame needs no files."""
         self.renderer = BlockRenderer(self.glyphs)
+        self.renderer.hints = end_hints(self.registry)
         self.renderer.colors = self.depth is not ColorDepth.DEPTH_1_BIT
         self.transcript: Transcript = Transcript(lambda: self.state, self.now, self.renderer)
         self.card = Card()
@@ -130,6 +133,8 @@ class Screen:
         self.looked_at: tuple[str, str] | None = None
         """The request whose whole text was opened from the focused card: closing that view goes back to it."""
         self.views: list[View] = []
+        self.settings: Settings | None = None
+        """The settings page once it was opened; it keeps edits that are not saved."""
         self._named: dict[str, View] = {}
         self.board: NoticeBoard = NoticeBoard(self)
         self.flash = ""
@@ -396,7 +401,7 @@ class Screen:
     def copy(self, text: str, what: str) -> None:
         from .clipboard import copy
 
-        self.say(copy(text, what, self.app.output, self.options.environ))
+        copy(self, text, what)
 
     def note(self, text: str, tone: str) -> None:
         """A sentence of the screen's own in the conversation."""
@@ -404,6 +409,8 @@ class Screen:
 
     def terminal_focus(self, focused: bool) -> None:
         self.terminal_focused = focused
+        for view in self.views:
+            view.refresh()
 
     def say(self, text: str) -> None:
         """A sentence in the place of the hints, until the next key."""
@@ -412,16 +419,25 @@ class Screen:
 
     # --- drawing
 
+    @property
+    def theme(self) -> str:
+        return self.preferences.theme
+
     def use_glyphs(self, glyphs: Glyphs) -> None:
         """Draw with another set of characters from the next frame on."""
         self.glyphs = self.renderer.glyphs = glyphs
         self.changed()
 
+    def offer_dev_menu(self, *, offered: bool) -> None:
+        """Have the developer menu among the actions, or not."""
+        self.registry.actions.pop(DEV_MENU.id, None)
+        if offered:
+            self.registry.add(DEV_MENU)
+
     def prefer(self, preferences: Preferences) -> None:
         """Look like this from the next frame on. What is cached names tokens, not colours, and stays."""
         before, self.preferences = self.preferences, preferences
         if before.theme != preferences.theme:
-            self.theme = preferences.theme
             self.style = style_for(self.theme, self.depth)
             self.ground = ground_color(self.theme, self.depth)
         if self.motion.rate != preferences.animation_fps or self.motion.reduced != preferences.reduced_motion:

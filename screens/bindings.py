@@ -9,10 +9,11 @@ from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.keys import Keys
 
 from .actions import QUIT_SECONDS, escape, focus_next
+from .browsing import copy_selection
 from .composing import accept, enter
 from .composing import paste as pasted
 from .key_stream import FOCUS_IN, FOCUS_OUT
-from .keys import parse_key
+from .keys import DEV_MENU, parse_key
 
 if TYPE_CHECKING:
     from .app import Screen
@@ -42,6 +43,8 @@ def bindings(screen: "Screen") -> KeyBindings:
     keys.add("escape")(lambda event: escape(screen))
     keys.add("tab", filter=no_view & ~in_composer)(lambda event: focus_next(screen))
     keys.add("s-tab", filter=no_view)(lambda event: focus_next(screen, -1))
+    offered = Condition(lambda: DEV_MENU.id in screen.registry.actions)
+    keys.add(*parse_key(DEV_MENU.keys[0]), filter=offered)(_call(screen, DEV_MENU.id))
     keys.add(FOCUS_IN)(lambda event: screen.terminal_focus(True))
     keys.add(FOCUS_OUT)(lambda event: screen.terminal_focus(False))
     return keys
@@ -50,7 +53,8 @@ def bindings(screen: "Screen") -> KeyBindings:
 def _call(screen: "Screen", action_id: str) -> Callable[[KeyPressEvent], None]:
     def call(event: KeyPressEvent) -> None:
         screen.flash = ""
-        screen.run_action(action_id)
+        if action_id != "interrupt" or not copy_selection(screen):
+            screen.run_action(action_id)
 
     return call
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
 from .sanitize import START, Carry
+from .text import Fragment
 
 CHUNK = 64
 
@@ -27,6 +28,10 @@ class Tool(NamedTuple):
     output: str = ""
     diff: str = ""
     started: float = 0.0
+    live: tuple[tuple[Fragment, ...], ...] = ()
+    """The last lines that a running command has printed."""
+    cut: str = ""
+    """What of the output is not in `output`, and why."""
 
 
 class Block(NamedTuple):
@@ -45,6 +50,8 @@ class Block(NamedTuple):
     started: float = 0.0
     carry: Carry = START
     message_id: str = ""
+    heard: float = 0.0
+    """When a streaming text last grew."""
 
     def changed(self, **fields: Any) -> "Block":
         return self._replace(revision=self.revision + 1, **fields)

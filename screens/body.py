@@ -16,15 +16,17 @@ from prompt_toolkit.layout import (
     VSplit,
     Window,
 )
-from prompt_toolkit.layout.controls import BufferControl, UIContent, UIControl
+from prompt_toolkit.layout.controls import UIContent, UIControl
 from prompt_toolkit.layout.menus import CompletionsMenu
 from prompt_toolkit.layout.processors import AfterInput, ConditionalProcessor
+from prompt_toolkit.mouse_events import MouseEvent
 
 from . import chrome
 from .card import card_lines, fits
-from .composer import PLACEHOLDER, Drawn
+from .card_pointer import CardPointer
+from .composer import PLACEHOLDER, ComposerControl, Drawn
 from .controls import joined, row, rows_content, text_control
-from .layout import MIN_COLUMNS, MIN_ROWS, Rect
+from .layout import MIN_COLUMNS, MIN_ROWS, OVERLAY_ROWS, OVERLAY_WIDTH, Rect
 from .logo import compact
 from .motion import compact_place, pixel_place
 from .notice import WIDTH as NOTICE_WIDTH
@@ -44,6 +46,7 @@ class _CardControl(UIControl):
     def __init__(self, screen: "Screen") -> None:
         self._screen = screen
         self._keys = self._bindings()
+        self._pointer = CardPointer(screen)
 
     def is_focusable(self) -> bool:
         return True
@@ -52,7 +55,11 @@ class _CardControl(UIControl):
         return self._keys
 
     def create_content(self, width: int, height: int) -> UIContent:
+        self._pointer.drawn()
         return rows_content(self._screen.card_rows[:height])
+
+    def mouse_handler(self, mouse_event: MouseEvent) -> None:
+        self._pointer.event(mouse_event)
 
     def _bindings(self) -> KeyBindings:
         keys, screen = KeyBindings(), self._screen
@@ -88,11 +95,13 @@ class Body:
         placeholder = ConditionalProcessor(
             AfterInput(PLACEHOLDER, style="class:text.faint"), Condition(lambda: screen.composer.empty)
         )
-        composer_control = BufferControl(
+        composer_control = ComposerControl(
             screen.composer.buffer,
             input_processors=[Drawn(screen.composer), placeholder],
             include_default_input_processors=False,
         )
+        composer_control.clicked = self._composer_clicked
+        screen.transcript.pointer.clicked = self._row_clicked
         self.composer = Window(composer_control, wrap_lines=True, dont_extend_height=True)
         self.root = DynamicContainer(self._root)
         self._main = self._conversation()
@@ -166,6 +175,8 @@ class Body:
         self.notice_float = Float(
             ConditionalContainer(notices, Condition(lambda: bool(self._notices()))), top=2, left=0
         )
+        figures = Window(text_control(self._figures), height=OVERLAY_ROWS, width=self._figures_width)
+        self.figures_float = Float(ConditionalContainer(figures, Condition(lambda: self._figures_shown)), top=0, left=0)
         below = Window(text_control(self._below), height=1, width=30, always_hide_cursor=True)
         return FloatContainer(
             body,
@@ -177,6 +188,7 @@ class Body:
                     bottom=3,
                 ),
                 self.notice_float,
+                self.figures_float,
                 Float(
                     DynamicContainer(lambda: self._float()),
                     top=2,
@@ -193,7 +205,7 @@ class Body:
     def _header(self) -> Line:
         screen = self._screen
         mark = compact(screen.state.word, screen.theme, screen.depth)
-        return chrome.header(screen.state, screen.layout.columns, mark, screen.glyphs)
+        return chrome.header(screen.state, screen.layout.columns, mark, screen.glyphs, screen.now())
 
     def _rule(self) -> Line:
         screen = self._screen
@@ -245,10 +257,24 @@ class Body:
     def _notices(self) -> list[Line]:
         screen = self._screen
         area = screen.layout.transcript
-        shown = fitting(area.height, screen.options.max_notices)
+        room = area.height - (OVERLAY_ROWS if self._figures_shown else 0)
+        shown = fitting(room, screen.options.max_notices)
         return (
             notice_rows(screen.board.notices, shown, NOTICE_WIDTH, screen.glyphs) if not screen.views and shown else []
         )
+
+    @property
+    def _figures_shown(self) -> bool:
+        screen = self._screen
+        return screen.preferences.render_diagnostics and screen.layout.transcript.height > OVERLAY_ROWS
+
+    def _figures_width(self) -> int:
+        return min(OVERLAY_WIDTH, self._screen.layout.transcript.width - 2)
+
+    def _figures(self) -> Line:
+        from .overlay import overlay_rows
+
+        return joined(overlay_rows(self._screen))
 
     def _too_small(self) -> Line:
         screen = self._screen
@@ -286,7 +312,12 @@ class Body:
 
     def place(self) -> None:
         """Before a frame: what stands relative to the layout is moved to its place."""
-        self.notice_float.left = max(self._screen.layout.rule.width - NOTICE_WIDTH - 2, 0)
+        screen = self._screen
+        area = screen.layout.transcript
+        # At the right of the conversation, never over the mark: covered, it would stand still.
+        self.figures_float.top, self.figures_float.left = area.y, max(area.width - self._figures_width() - 1, 0)
+        self.notice_float.top = area.y + OVERLAY_ROWS if self._figures_shown else 2
+        self.notice_float.left = max(screen.layout.rule.width - NOTICE_WIDTH - 2, 0)
 
     # --- focus
 
@@ -302,6 +333,22 @@ class Body:
     def focus_composer(self) -> None:
         self._screen.transcript.focused = False
         self._screen.app.layout.focus(self.composer)
+
+    def _composer_clicked(self) -> bool:
+        from .approval import drop_focus
+
+        screen = self._screen
+        if screen.views:
+            return False
+        screen.card = drop_focus(screen.card)
+        self.focus_composer()
+        return True
+
+    def _row_clicked(self, key: int) -> None:
+        from .browsing import toggle
+
+        if not self._screen.views:
+            toggle(self._screen, key)
 
     def focus_card(self) -> None:
         from .approval import take_focus

@@ -2,8 +2,10 @@
 
 from typing import TYPE_CHECKING
 
+from prompt_toolkit.application import run_in_terminal
+
 from .blocks import Block
-from .render import is_open
+from .render import is_open, source_of
 from .state import Toggled
 
 if TYPE_CHECKING:
@@ -12,20 +14,21 @@ if TYPE_CHECKING:
 
 def toggle_row(screen: "Screen", argument: str = "") -> None:
     """Open or close the selected row, else the last tool row on screen; a chip under the cursor first."""
-    if screen.body.focus == "composer" and screen.composer.open_chip():
+    if screen.body.focus == "composer" and (screen.composer.fold() or screen.composer.open_chip()):
         return
     transcript, blocks = screen.transcript, screen.state.blocks
     key = transcript.selected if transcript.focused else None
     if key is None:
         keys = [visible.key for visible in transcript.shown if visible.key in blocks]
         key = next((item for item in reversed(keys) if blocks[item].kind in ("tool", "thought")), None)
-    if key is not None and key in blocks:
-        _toggle(screen, blocks[key])
+    if key is not None:
+        toggle(screen, key)
 
 
-def _toggle(screen: "Screen", block: Block) -> None:
+def toggle(screen: "Screen", key: int) -> None:
     """Open or close in place: the row's header stays on its screen row."""
-    if block.kind not in ("tool", "thought"):
+    block = screen.state.blocks.get(key)
+    if block is None or block.kind not in ("tool", "thought"):
         return
     transcript = screen.transcript
     top = next((number for number, visible in enumerate(transcript.shown) if visible.key == block.key), None)
@@ -66,7 +69,7 @@ def find_step(screen: "Screen", step: int, *, fresh: bool = False) -> None:
     here = transcript.selected if transcript.selected is not None and not fresh else blocks.next
     key = here + step
     while key in blocks:
-        if wanted in text_of(blocks[key]).lower():
+        if wanted in source_of(blocks[key]).lower():
             transcript.selected = key
             transcript.to_block(key)
             screen.body.focus_transcript()
@@ -77,20 +80,27 @@ def find_step(screen: "Screen", step: int, *, fresh: bool = False) -> None:
     screen.say(f'"{transcript.find}" is not found{more}')
 
 
-def text_of(block: Block) -> str:
-    """What a block says, as source text."""
-    tool = block.tool
-    if tool is None:
-        return block.source
-    return "\n".join(part for part in (f"{tool.verb} {tool.subject}", tool.output or tool.diff) if part)
-
-
 def copy_reply(screen: "Screen", argument: str = "") -> None:
+    """`/copy` takes the last reply, `/copy all` the whole conversation that is loaded."""
+    if argument == "all":
+        screen.copy("\n\n".join(source_of(block) for block in screen.state.blocks), "the conversation")
+        return
     for block in screen.state.blocks.reversed():
         if block.kind == "text":
             screen.copy(block.source, "the last reply")
             return
     screen.say("There is no reply yet")
+
+
+def copy_selection(screen: "Screen") -> bool:
+    """Copy what the mouse selected and let go of it; False when nothing is selected."""
+    pointer = screen.transcript.pointer
+    text = pointer.text
+    if not text:
+        return False
+    screen.copy(text, "the selection")
+    pointer.clear()
+    return True
 
 
 def _selected(screen: "Screen") -> Block | None:
@@ -100,25 +110,30 @@ def _selected(screen: "Screen") -> Block | None:
 
 def copy_block(screen: "Screen", argument: str = "") -> None:
     block = _selected(screen)
-    if block is not None:
-        screen.copy(text_of(block), "the block")
+    if not copy_selection(screen) and block is not None:
+        screen.copy(source_of(block), "the block")
 
 
 def copy_code(screen: "Screen", argument: str = "") -> None:
+    """Copy the code nearest to the selected block: in it, else above it, else below."""
     from .editing import code_of
 
-    block = _selected(screen)
-    code = code_of(block.source) if block is not None else ""
+    here, blocks = _selected(screen), screen.state.blocks
+    if here is None:
+        return
+    above, below = range(here.key, blocks.first - 1, -1), range(here.key + 1, blocks.next)
+    codes = (code_of(blocks[key].source) for key in (*above, *below) if blocks[key].kind == "text")
+    code = next((code for code in codes if code), "")
     if code:
         screen.copy(code, "the code")
     else:
-        screen.say("There is no code in this block")
+        screen.say("There is no code in this conversation")
 
 
 def copy_turn(screen: "Screen", argument: str = "") -> None:
     block = _selected(screen)
     if block is not None:
-        parts = [text_of(item) for item in screen.state.blocks if item.task_id == block.task_id]
+        parts = [source_of(item) for item in screen.state.blocks if item.task_id == block.task_id]
         screen.copy("\n\n".join(parts), "the turn")
 
 
@@ -128,7 +143,7 @@ def page_block(screen: "Screen", argument: str = "") -> None:
     block = _selected(screen)
     if block is not None:
         name = f"{block.tool.verb} {block.tool.subject}" if block.tool else "Message"
-        screen.open_view(Pager(screen, name, text_of(block)))
+        screen.open_view(Pager(screen, name, source_of(block)))
 
 
 def move_selection(screen: "Screen", step: int) -> None:
@@ -137,3 +152,21 @@ def move_selection(screen: "Screen", step: int) -> None:
     if key + step in blocks:
         transcript.selected = key + step
         transcript.to_block(key + step)
+
+
+# --- the plain terminal ---------------------------------------------------------------------------------------
+
+
+def raw(screen: "Screen", argument: str = "") -> None:
+    """Leave the full screen and print the conversation for the terminal's own selection and search, until a key."""
+    from .plain import plain_text, show_until_key
+
+    text = plain_text(screen.state.blocks)
+    if not text:
+        screen.say("There is nothing to show yet")
+        return
+
+    async def run() -> None:
+        await run_in_terminal(lambda: show_until_key(text), in_executor=True)
+
+    screen.app.create_background_task(run())

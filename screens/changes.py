@@ -1,13 +1,15 @@
 """Small changes of the state that several updates share. Pure."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from .blocks import Block, Tool
-from .rows import change_facts, clock, command_text
+from .rows import change_facts, clock, command_text, count
 from .sanitize import clean
 from .state import State, TaskView, replace
 
+NAMED_CHECKS = 3
+NOT_RETRIED = ("rate_limited", "provider_quota")
 LOOK_BACK = 400
 """How many blocks back a result of the running task is looked for; a turn never has more rows."""
 
@@ -22,6 +24,16 @@ def put(state: State, block: Block) -> State:
 
 def note(state: State, text: str, tone: str, task_id: str = "", at: str = "") -> State:
     return add(state, Block(0, "note", task_id, clean(text), tone, at=at))
+
+
+def past(state: State) -> State:
+    """Another task begins: the end of the one before it no longer says what can be done about it."""
+    for number, block in enumerate(state.blocks.reversed()):
+        if block.kind == "end" and block.open:
+            return put(state, block.changed(open=False))
+        if number > LOOK_BACK:
+            break
+    return state
 
 
 def close_streams(state: State, now: float) -> State:
@@ -99,25 +111,47 @@ def verdicts(verification: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
     return tuple(found)
 
 
-def end_text(result: Mapping[str, Any], elapsed: float, view: TaskView) -> str:
+def end_text(result: Mapping[str, Any], elapsed: float, view: TaskView, ended: Sequence[Tool] = ()) -> str:
+    """How a task ended, what it means for the files, and what to do. `ended` are commands that the cancel ended."""
     status, took = str(result.get("status")), clock(elapsed)
-    verdict = str((result.get("verification") or {}).get("verdict") or "")
-    figures = change_facts(tuple(result.get("changes") or ()))
-    checks = {
-        "passed": "checks passed (current)",
-        "waived": "checks waived by you",
-        "unverified": "unverified: no checks are declared",
-        "stale": "checks stale",
-        "failed": "checks failed",
-    }.get(verdict, "")
-    error = result.get("error") or {}
+    changes = tuple(result.get("changes") or ())
+    figures = change_facts(changes)
     if status == "completed":
-        return "   ".join(part for part in (f"done in {took}", figures, checks) if part)
+        return _completed(result.get("verification") or {}, took, figures)
     if status == "cancelled":
-        return f"Cancelled by you after {took}.   {figures}; edits are kept."
+        stopped = [f'"{tool.subject}": {tool.facts}.' for tool in ended]
+        return "\n".join([f"Cancelled by you after {took}.", *stopped, _kept(changes, figures)])
+    error = result.get("error") or {}
     cause = clean(str(error.get("message") or "It did not end well."))
-    hint = clean(str(error.get("hint") or ""))
-    lines = [f"{cause}  [{result.get('reason')}]", f"{figures}; what was changed before that stays."]
-    if result.get("reason") == "capacity_full":
-        hint = f"{hint} /slots frees them.".lstrip()
-    return "\n".join(lines + ([hint] if hint else []))
+    lines = [f"{cause}  [{result.get('reason')}]", _kept(changes, figures), _tries(error)]
+    lines.append(clean(str(error.get("hint") or "")))
+    return "\n".join(line for line in lines if line)
+
+
+def _completed(verification: Mapping[str, Any], took: str, figures: str) -> str:
+    verdict = str(verification.get("verdict") or "")
+    if verdict == "waived":
+        return f"done, checks waived by you   {took}   {figures}"
+    names = [name for name, _ in verdicts(verification)]
+    shown = ", ".join(names[:NAMED_CHECKS]) + (f", +{len(names) - NAMED_CHECKS}" if len(names) > NAMED_CHECKS else "")
+    checks = {
+        "passed": f"checks passed: {shown} (current)",
+        "unverified": "unverified: no checks are declared",
+        "stale": f"checks stale: {shown}",
+        "failed": f"checks failed: {shown}",
+    }.get(verdict, "")
+    return "   ".join(part for part in (f"done in {took}", figures, checks) if part)
+
+
+def _kept(changes: Sequence[Mapping[str, Any]], figures: str) -> str:
+    if not changes:
+        return "No file was changed."
+    return f"{figures} {'was changed and stays' if len(changes) == 1 else 'were changed and stay'}."
+
+
+def _tries(error: Mapping[str, Any]) -> str:
+    """How often a model request was sent again, or that it never is by itself."""
+    if error.get("code") in NOT_RETRIED:
+        return "It is not tried again by itself."
+    attempts = (error.get("detail") or {}).get("attempts")
+    return f"{count(attempts - 1, 'retry', 'retries')} done." if isinstance(attempts, int) and attempts > 1 else ""

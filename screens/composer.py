@@ -4,18 +4,23 @@ Invariant: nothing here sends by itself. A chip is one character in the buffer (
 """
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.completion import Completer
 from prompt_toolkit.document import Document
 from prompt_toolkit.formatted_text import StyleAndTextTuples
+from prompt_toolkit.layout.controls import BufferControl
 from prompt_toolkit.layout.processors import Processor, Transformation, TransformationInput
+from prompt_toolkit.mouse_events import MouseEvent, MouseEventType
 
 from .chips import Chip, Chips, Part, foreign_free, label
 from .layout import MAX_COMPOSER_ROWS
 from .sanitize import clean
 from .text import cells, clusters, drawable
+
+if TYPE_CHECKING:
+    from prompt_toolkit.key_binding.key_bindings import NotImplementedOrNone
 
 CHIP_LINES = 10
 CHIP_CHARACTERS = 1000
@@ -214,6 +219,20 @@ class Composer:
     def entries(self) -> list[list[Part]]:
         """History, newest first, each entry once."""
         return [self.chips.parts(entry) for entry in dict.fromkeys(reversed(self._history))]
+
+
+class ComposerControl(BufferControl):
+    """The composer's text. A click puts the cursor there and the keyboard here; the mouse selects nothing in it."""
+
+    clicked: Callable[[], bool]
+    """Gives the composer the keyboard; False when something stands over it."""
+
+    def mouse_handler(self, mouse_event: MouseEvent) -> "NotImplementedOrNone":
+        if mouse_event.event_type is not MouseEventType.MOUSE_DOWN or not self.clicked():
+            return NotImplemented
+        handled = super().mouse_handler(mouse_event)
+        self.buffer.exit_selection()
+        return handled
 
 
 class Drawn(Processor):

@@ -5,7 +5,7 @@ Invariant: no action here approves anything. Approving is two acts inside a focu
 
 from typing import Literal, NamedTuple
 
-Context = Literal["global", "composer", "transcript", "card", "view"]
+Context = Literal["global", "composer", "transcript", "card", "list", "diff", "pager", "settings", "menu"]
 
 
 class Action(NamedTuple):
@@ -17,6 +17,22 @@ class Action(NamedTuple):
     slash: str = ""
     context: Context = "global"
     argument: str = ""
+
+
+def _moves(context: Context, *letters: str) -> tuple[Action, ...]:
+    """How one moves through rows; `letters` are those that go down and up where nothing else has them."""
+    down, up = letters or ("", "")
+    return (
+        Action(f"{context}.down", "Line down", tuple(key for key in ("Down", down) if key), "", context),
+        Action(f"{context}.up", "Line up", tuple(key for key in ("Up", up) if key), "", context),
+        Action(f"{context}.page_down", "Page down", ("PgDn", "Space"), "", context),
+        Action(f"{context}.page_up", "Page up", ("PgUp",), "", context),
+        Action(f"{context}.top", "To the beginning", ("g", "Home"), "", context),
+        Action(f"{context}.end", "To the end", ("G", "End"), "", context),
+        Action(f"{context}.right", "Sideways to the right", ("Right", "l"), "", context),
+        Action(f"{context}.left", "Sideways to the left", ("Left", "h"), "", context),
+        Action(f"{context}.find", "Find", ("/",), "", context),
+    )
 
 
 ACTIONS = (
@@ -33,23 +49,29 @@ ACTIONS = (
     Action("request.previous", "Previous request", ("[",), "", "card"),
     Action("request.next", "Next request", ("]",), "", "card"),
     Action("session.new", "New session", (), "/new"),
+    Action("resume", "Go on with the blocked task of this session (asks first)", (), "/resume", argument="text"),
     Action("toggle.row", "Open or close a tool row", ("Ctrl+O",), "/open"),
     Action("toggle.turn", "Open or close the whole turn", ("Alt+O",), "/open-all"),
     Action("sessions", "Earlier sessions (opening one is reading)", ("F2",), "/sessions"),
     Action("tasks", "Tasks: look at, cancel, force stop", ("F4",), "/tasks"),
     Action("changes", "Changes and checks of the task", ("F5",), "/diff"),
     Action("diagnostics", "Diagnostics: budgets, slots, events", (), "/diagnostics"),
+    Action("settings", "Settings: see and change every one", ("F6",), "/settings"),
+    Action("settings.models", "Settings: models, servers and slots", ("Alt+P",), "/models"),
+    Action("settings.limits", "Settings: limits", (), "/limits"),
     Action("find", "Find in the conversation", ("F3",), "/find", argument="text"),
-    Action("copy.reply", "Copy the last reply", (), "/copy"),
+    Action("copy.reply", "Copy the last reply, or all", (), "/copy", argument="all"),
+    Action("raw", "The conversation on the plain terminal, until a key", (), "/raw"),
     Action("sidebar", "Show or hide the sidebar", ("F8",), "/sidebar"),
     Action("notices", "Notices", ("F9",), "/notices"),
     Action("notice.dismiss", "Dismiss the newest notice", ("Alt+X",), "/dismiss"),
     Action("permissions", "Permission history", (), "/permissions"),
     Action("yolo.on", "Ask nothing in this session (asks you first)", (), "/yolo"),
     Action("yolo.off", "Ask again", (), "/ask"),
+    Action("theme", "Theme", (), "/theme"),
     Action("motion", "Reduced motion on or off", (), "/motion"),
     Action("mouse", "Mouse on or off", (), "/mouse"),
-    Action("retry", "Try to open the runtime again", (), "/retry"),
+    Action("retry", "Try again what is blocked or has failed", (), "/retry", argument="text"),
     Action("config.edit", "Edit .fluzo in your editor", (), "/config"),
     Action("slots.free", "Free the slots of abandoned requests (asks first)", (), "/slots"),
     Action("redraw", "Redraw the screen", ("Ctrl+L",), "/redraw"),
@@ -63,9 +85,15 @@ ACTIONS = (
     Action("send", "Send; while a task runs, queue", ("Enter",), "", "composer"),
     Action("newline", "New line", ("Alt+Enter", "Ctrl+J", "Shift+Enter"), "", "composer"),
     Action("editor", "External editor", ("Ctrl+G",), "/editor", "composer"),
-    Action("history.find", "Search what you sent before", ("Ctrl+R",), "/history", "composer"),
+    Action(
+        "history.find",
+        "Search what you sent before; with nothing written, try again",
+        ("Ctrl+R",),
+        "/history",
+        "composer",
+    ),
     Action("queue.back", "Take back the newest queued message", ("Alt+Up",), "/unqueue", "composer"),
-    Action("queue.show", "Show queued messages", (), "/queue"),
+    Action("queue.show", "Queued messages: edit, order, drop", (), "/queue"),
     Action("transcript.down", "Line down", ("j", "Down"), "", "transcript"),
     Action("transcript.up", "Line up", ("k", "Up"), "", "transcript"),
     Action("transcript.half_down", "Half a page down", ("d", "Space"), "", "transcript"),
@@ -82,8 +110,62 @@ ACTIONS = (
     Action("transcript.find", "Find", ("/",), "", "transcript"),
     Action("find.next", "Next match", ("n",), "", "transcript"),
     Action("find.previous", "Previous match", ("N",), "", "transcript"),
+    *_moves("list"),
+    Action("list.open", "Look (runs nothing)", ("Enter",), "", "list"),
+    Action("list.resume", "Sessions: go on with the blocked task (asks first)", ("R",), "", "list"),
+    Action("list.rename", "Sessions: give it another title", ("r",), "", "list"),
+    Action("list.answer", "Tasks: go to what it asks", ("a",), "", "list"),
+    Action("list.cancel", "Tasks: cancel", ("k",), "", "list"),
+    Action("list.force", "Tasks: force stop (asks first)", ("K",), "", "list"),
+    *_moves("diff", "j", "k"),
+    Action("diff.next_hunk", "Next hunk", ("n",), "", "diff"),
+    Action("diff.previous_hunk", "Previous hunk", ("p",), "", "diff"),
+    Action("diff.next_file", "Next file", ("]",), "", "diff"),
+    Action("diff.previous_file", "Previous file", ("[",), "", "diff"),
+    Action("diff.files", "List of files", ("f",), "", "diff"),
+    Action("diff.open", "Show unchanged lines; open the lit file", ("Enter",), "", "diff"),
+    Action("diff.split", "Split or unified", ("t",), "", "diff"),
+    Action("diff.wrap", "Wrap long lines or not", ("w",), "", "diff"),
+    Action("diff.copy", "Copy the hunk as a patch", ("y",), "", "diff"),
+    Action("diff.checks", "Checks", ("c",), "", "diff"),
+    Action("diff.source", "This task, or the whole session", ("s",), "", "diff"),
+    *_moves("pager", "j", "k"),
+    Action("pager.next", "Next match", ("n",), "", "pager"),
+    Action("pager.previous", "Previous match", ("N",), "", "pager"),
+    Action("pager.copy", "Copy the text", ("y",), "", "pager"),
+    Action("settings.down", "Next setting", ("Down", "j"), "", "settings"),
+    Action("settings.up", "Previous setting", ("Up", "k"), "", "settings"),
+    Action("settings.page_down", "Page down", ("PgDn",), "", "settings"),
+    Action("settings.page_up", "Page up", ("PgUp",), "", "settings"),
+    Action("settings.top", "To the beginning", ("g", "Home"), "", "settings"),
+    Action("settings.end", "To the end", ("G", "End"), "", "settings"),
+    Action("settings.next_group", "Next group", ("Tab", "]"), "", "settings"),
+    Action("settings.previous_group", "Previous group", ("Shift+Tab", "["), "", "settings"),
+    Action("settings.edit", "Edit; the next choice", ("Enter", "Space"), "", "settings"),
+    Action("settings.more", "A step up; the next choice", ("Right", "l", "+"), "", "settings"),
+    Action("settings.less", "A step down; the previous choice", ("Left", "h", "-"), "", "settings"),
+    Action("settings.default", "Back to the default", ("r",), "", "settings"),
+    Action("settings.undo", "Drop the edit of this setting", ("u",), "", "settings"),
+    Action("settings.save", "Save all edits", ("s",), "", "settings"),
+    Action("settings.apply", "Show the limits to the running task (asks first)", ("A",), "", "settings"),
+    Action("settings.find", "Find a setting", ("/",), "", "settings"),
+    Action("settings.reload", "Take over the file as it is now", ("R",), "", "settings"),
+    Action("settings.keep", "Keep the edits on top of the file as it is now", ("K",), "", "settings"),
+    Action("menu.down", "Next setting", ("Down", "j"), "", "menu"),
+    Action("menu.up", "Previous setting", ("Up", "k"), "", "menu"),
+    Action("menu.more", "More", ("Right", "l"), "", "menu"),
+    Action("menu.less", "Less", ("Left", "h"), "", "menu"),
+    Action("menu.next", "The next value", ("Enter", "Space", "+"), "", "menu"),
+    Action("menu.previous", "The value before", ("-",), "", "menu"),
+    Action("menu.apply", "Apply for this session", ("a",), "", "menu"),
+    Action("menu.save", "Save to .fluzo", ("s",), "", "menu"),
+    Action("menu.defaults", "Try the defaults", ("d",), "", "menu"),
+    Action("menu.find", "Find a setting", ("/",), "", "menu"),
 )
 """Views add theirs with `Registry.add`."""
+
+DEV_MENU = Action("devmenu", "Developer menu", ("F12",), "/devmenu")
+"""Only where `--dev-menu` or `tui.dev_menu` asks for it."""
 
 _SPECIAL = {
     "enter": "enter",

@@ -3,13 +3,14 @@
 Invariant: the source is already sanitized; every row fits the width. HTML and images are shown as text.
 """
 
+import re
 from collections.abc import Iterator, Sequence
 
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
 from .code import highlight
-from .text import Fragment, Line, cells, cut_line, drawable, rows_of, shorten, wrap_line
+from .text import Fragment, Line, SourceRow, around, cells, cut_line, drawable, shorten, wrap_line
 from .theme import Glyphs
 
 PROSE_COLUMNS = 100
@@ -40,10 +41,29 @@ def settled(source: str, start: int = 0) -> int:
     return found
 
 
-def render(source: str, width: int, glyphs: Glyphs, *, colors: bool = True) -> list[Line]:
-    """The rows of a text; blocks are set apart by one blank row."""
-    tokens = _parser.parse(source)
-    rows = _blocks(tokens, width, glyphs, colors)
+def render(source: str, width: int, glyphs: Glyphs, *, colors: bool = True, base: int = 0) -> list[Line]:
+    """The rows of a text; blocks are set apart by one blank row. Each row knows its part of the source, of which this
+    text begins at `base`."""
+    starts = [base, *(base + match.end() for match in re.finditer("\n", source)), base + len(source) + 1]
+    rows: list[Line] = []
+    for row in _blocks(_parser.parse(source), width, glyphs, colors):
+        if isinstance(row, SourceRow):
+            row.start, row.end = starts[row.start], max(starts[min(row.end, len(starts) - 1)] - 1, starts[row.start])
+        rows.append(row)
+    return rows
+
+
+def _placed(rows: list[Line], token: Token, *, lead: int = 0) -> list[Line]:
+    """The rows of a block with the lines of the source that it stands on, which `render` makes positions of."""
+    begin, end = token.map or (0, 0)
+    return [SourceRow(row, begin, end, lead) for row in rows]
+
+
+def _moved(rows: list[Line], lines: int) -> list[Line]:
+    """Rows of code, whose lines are counted from its first, placed in the text around it."""
+    for row in rows:
+        if isinstance(row, SourceRow):
+            row.start, row.end = row.start + lines, row.end + lines
     return rows
 
 
@@ -56,22 +76,24 @@ def _blocks(tokens: Sequence[Token], width: int, glyphs: Glyphs, colors: bool) -
         inner = tokens[at + 1 : end]
         block: list[Line]
         if token.type == "heading_open":
-            block = _inline_rows(inner, min(width, PROSE_COLUMNS), "class:md.heading", colors)
+            block = _placed(_inline_rows(inner, min(width, PROSE_COLUMNS), "class:md.heading", colors), token)
         elif token.type == "paragraph_open":
-            block = _inline_rows(inner, min(width, PROSE_COLUMNS), "", colors)
+            block = _placed(_inline_rows(inner, min(width, PROSE_COLUMNS), "", colors), token)
         elif token.type in ("fence", "code_block"):
-            block = code_rows(token.content.rstrip("\n"), token.info.split()[0] if token.info.split() else "", width)
+            name = token.info.split()[0] if token.info.split() else ""
+            block = code_rows(token.content.rstrip("\n"), name, width)
+            _moved(block, (token.map or (0, 0))[0] + (token.type == "fence"))
         elif token.type in ("bullet_list_open", "ordered_list_open"):
             block = _list(token, inner, width, glyphs, colors)
         elif token.type == "blockquote_open":
             quoted = _blocks(inner, max(width - 2, 4), glyphs, colors)
-            block = [[("class:md.quote", f"{glyphs.bar} "), *_dimmed(row)] for row in quoted]
+            block = [around([("class:md.quote", f"{glyphs.bar} ")], _dimmed(row)) for row in quoted]
         elif token.type == "table_open":
-            block = table_rows(list(_table(inner, colors)), width, glyphs)
+            block = _table_block(inner, width, glyphs, colors)
         elif token.type == "hr":
-            block = [[("class:border.idle", glyphs.rule * min(width, PROSE_COLUMNS))]]
+            block = _placed([[("class:border.idle", glyphs.rule * min(width, PROSE_COLUMNS))]], token, lead=-1)
         else:
-            block = _plain_rows(token.content, width) if token.content else []
+            block = _placed(_plain_rows(token.content, width) if token.content else [], token)
         if rows and block:
             rows.append([])
         rows += block
@@ -89,7 +111,8 @@ def _matching(tokens: Sequence[Token], at: int) -> int:
 
 
 def _dimmed(row: Line) -> Line:
-    return [(style or "class:md.quote", part) for style, part in row]
+    dimmed: Line = [(style or "class:md.quote", part) for style, part in row]
+    return SourceRow(dimmed, row.start, row.end, row.lead) if isinstance(row, SourceRow) else dimmed
 
 
 def _plain_rows(text: str, width: int) -> list[Line]:
@@ -159,7 +182,8 @@ def _list(token: Token, items: Sequence[Token], width: int, glyphs: Glyphs, colo
         if rows and loose:
             rows.append([])
         for offset, row in enumerate(body or [[]]):
-            rows.append([("class:text.muted", " " * len(mark) if offset else mark), *row] if row or not offset else [])
+            hang = [("class:text.muted", " " * len(mark) if offset else mark)]
+            rows.append(around(hang, row) if row or not offset else [])
         number += 1
         at = end + 1
     return rows
@@ -173,13 +197,14 @@ def _tight(tokens: Sequence[Token]) -> bool:
 
 
 def code_rows(text: str, language: str, width: int) -> list[Line]:
-    """Code on its own ground under a faint label; long lines wrap with a mark in the last column."""
+    """Code on its own ground under a faint label; long lines wrap with a mark in the last column. The rows' places are
+    those of their lines in the code."""
     lines = highlight(text, language)
     name = drawable(language)[:20] or "text"
     label = f"{name}  {len(lines)} {'line' if len(lines) == 1 else 'lines'}"
     rows: list[Line] = [[("class:text.faint", shorten(label, width))]]
-    for line in lines:
-        rows += _code_line(line, width)
+    for number, line in enumerate(lines):
+        rows += [SourceRow(row, number, number + 1, 1) for row in _code_line(line, width)]
     return rows
 
 
@@ -220,6 +245,15 @@ def _on_code(line: Line) -> Line:
 # --- tables ---------------------------------------------------------------------------------------------------
 
 
+def _table_block(tokens: Sequence[Token], width: int, glyphs: Glyphs, colors: bool) -> list[Line]:
+    """A table's rows; each stands for the whole line of the source, whose cells it may have wrapped."""
+    lines = [(token.map or (0, 0))[0] for token in tokens if token.type == "tr_open"]
+    placed: list[Line] = []
+    for row, number in table_rows(list(_table(tokens, colors)), width, glyphs):
+        placed.append(SourceRow(row, lines[number], lines[number] + 1, -1) if row and number >= 0 else row)
+    return placed
+
+
 def _table(tokens: Sequence[Token], colors: bool) -> Iterator[tuple[list[Line], list[str]]]:
     row: list[Line] = []
     aligns: list[str] = []
@@ -235,8 +269,9 @@ def _table(tokens: Sequence[Token], colors: bool) -> Iterator[tuple[list[Line], 
             yield row, aligns
 
 
-def table_rows(table: list[tuple[list[Line], list[str]]], width: int, glyphs: Glyphs) -> list[Line]:
-    """A table sized to its content; too wide ones wrap their widest cells, still too wide ones become records."""
+def table_rows(table: list[tuple[list[Line], list[str]]], width: int, glyphs: Glyphs) -> list[tuple[Line, int]]:
+    """A table sized to its content; too wide ones wrap their widest cells, still too wide ones become records. Beside
+    each row which line of the table it shows, -1 for none."""
     if not table:
         return []
     count = max(len(row) for row, _ in table)
@@ -246,11 +281,12 @@ def table_rows(table: list[tuple[list[Line], list[str]]], width: int, glyphs: Gl
         sizes[sizes.index(max(sizes))] -= 1
     if sum(sizes) > spare:
         return _records(table, width)
-    rows: list[Line] = []
+    rows: list[tuple[Line, int]] = []
     for number, (row, aligns) in enumerate(table):
-        rows += _table_row(row, aligns, sizes, "class:md.heading" if number == 0 else "")
+        style = "class:md.heading" if number == 0 else ""
+        rows += [(line, number) for line in _table_row(row, aligns, sizes, style)]
         if number == 0:
-            rows.append([("class:border.idle", glyphs.rule * (sum(sizes) + 2 * (count - 1)))])
+            rows.append(([("class:border.idle", glyphs.rule * (sum(sizes) + 2 * (count - 1)))], -1))
     return rows
 
 
@@ -277,23 +313,14 @@ def _table_row(row: list[Line], aligns: list[str], sizes: list[int], style: str)
     return rows
 
 
-def _records(table: list[tuple[list[Line], list[str]]], width: int) -> list[Line]:
+def _records(table: list[tuple[list[Line], list[str]]], width: int) -> list[tuple[Line, int]]:
     names = list(table[0][0])
-    rows: list[Line] = []
-    for row, _ in table[1:]:
+    rows: list[tuple[Line, int]] = []
+    for number, (row, _) in enumerate(table[1:], 1):
         if rows:
-            rows.append([])
+            rows.append(([], -1))
         for column, cell in enumerate(row):
             name = names[column] if column < len(names) else []
             label = [*((f"class:text.muted {style}".strip(), text) for style, text in name), ("class:text.muted", ": ")]
-            rows += wrap_line([*label, *cell], width, [("", "  ")])
-    return rows
-
-
-def plain_rows(text: str, width: int, style: str = "") -> list[Line]:
-    """Text as it is, wrapped; for what is no Markdown."""
-    rows: list[Line] = []
-    for part in text.split("\n"):
-        shown = drawable(part)
-        rows += [[(style, shown[start:end])] if end > start else [] for start, end in rows_of(shown, width)]
+            rows += [(line, number) for line in wrap_line([*label, *cell], width, [("", "  ")])]
     return rows

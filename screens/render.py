@@ -5,12 +5,13 @@ of its settled part and renders its tail alone. Counters say how much work was d
 """
 
 from collections import OrderedDict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from .blocks import Block
+from .blocks import Block, Tool
 from .card import diff_rows
-from .rows import CHANGES, clock, seconds
-from .text import Line, cells, drawable, justify, rows_of, shorten
+from .rows import CHANGES, clock, count, seconds, size
+from .text import Fragment, Line, SourceRow, around, cells, cut_line, drawable, justify, rows_of, shorten
 from .theme import Glyphs
 
 CACHE_CELLS = 4_000_000
@@ -19,6 +20,8 @@ FAILED_ROWS = 10
 DIFF_ROWS = 12
 OPEN_ROWS = 200
 LIVE_THOUGHT_ROWS = 2
+SILENT_SECONDS = 5
+"""A text that streams and has not grown for so long says so."""
 _VERB = 7
 
 RAIL = {
@@ -47,6 +50,8 @@ class BlockRenderer:
         self.glyphs = glyphs
         self.colors = True
         self.keys = {"open": "Ctrl+O"}
+        self.hints: Mapping[str, str] = {}
+        """What can be done about a task that ended in a state, with the keys for it."""
         self.rendered = 0
         self.hits = 0
         self._cache: OrderedDict[tuple[object, ...], list[Line]] = OrderedDict()
@@ -62,6 +67,10 @@ class BlockRenderer:
     def rows(self, block: Block, previous: Block | None, width: int, now: float) -> list[Line]:
         """The rows of a block without its rail, at most `width` cells; a gap before it counts as its first row."""
         gap = _gap(block, previous)
+        if block.heard and block.state == "running" and now - block.heard >= SILENT_SECONDS:
+            still = f"no tokens for {now - block.heard:.0f} s"
+            quiet = self.rows(block._replace(heard=0.0), previous, width, now)
+            return [*quiet, [("class:text.faint", still)]]
         live = block.tool is not None and block.state in ("running", "stopping")
         key = (block.key, block.revision, block.kind, width, gap, self.colors, self.glyphs.done)
         if not live and (found := self._cache.get(key)) is not None:
@@ -111,7 +120,8 @@ class BlockRenderer:
         if word:
             last = "".join(part for _, part in rows[-1])
             if cells(last) + cells(word) + 2 <= width:
-                rows[-1] = [*rows[-1], ("", " " * (width - cells(last) - cells(word))), ("class:text.faint", word)]
+                gap = " " * (width - cells(last) - cells(word))
+                rows[-1] = around([], rows[-1], [("", gap), ("class:text.faint", word)])
             else:
                 rows.append([("class:text.faint", " " * (width - cells(word)) + word)])
         return rows
@@ -127,13 +137,15 @@ class BlockRenderer:
             stream.width, stream.characters, stream.rows, stream.source = width, 0, (), ""
         end = settled(block.source, stream.characters)
         if end > stream.characters:
-            piece = render(block.source[stream.characters : end], width, self.glyphs, colors=self.colors)
+            settled_now, base = block.source[stream.characters : end], stream.characters
+            piece = render(settled_now, width, self.glyphs, colors=self.colors, base=base)
             stream.rows = (*stream.rows, *([[]] if stream.rows and piece else []), *piece)
             stream.characters, stream.source = end, block.source[:end]
-        tail = render(block.source[stream.characters :], width, self.glyphs, colors=self.colors)
+        rest, base = block.source[stream.characters :], stream.characters
+        tail = render(rest, width, self.glyphs, colors=self.colors, base=base)
         rows = [*stream.rows, *([[]] if stream.rows and tail else []), *tail]
         if rows and sum(cells(part) for _, part in rows[-1]) < width:
-            rows[-1] = [*rows[-1], ("class:text.muted", self.glyphs.caret)]
+            rows[-1] = around([], rows[-1], [("class:text.muted", self.glyphs.caret)])
         return rows
 
     def _thought(self, block: Block, width: int) -> list[Line]:
@@ -143,10 +155,12 @@ class BlockRenderer:
         head: Line = [("class:role.thought", f"{glyph} {'thinking' if running else took}")]
         if not block.open and not running:
             return [head]
-        body = wrapped(block.source.strip("\n"), max(min(width - 2, 98), 8), "class:role.thought")
+        text = block.source.lstrip("\n")
+        cut = len(block.source) - len(text)
+        body = wrapped(text.rstrip("\n"), max(min(width - 2, 98), 8), "class:role.thought", cut)
         if not block.open:
             body = body[-LIVE_THOUGHT_ROWS:]
-        return [head, *([("", "  "), *row] for row in body)]
+        return [head, *(around([("", "  ")], row) for row in body)]
 
     def _tool(self, block: Block, width: int, now: float) -> list[Line]:
         tool, glyphs = block.tool, self.glyphs
@@ -161,7 +175,7 @@ class BlockRenderer:
             "cancelled": glyphs.cancelled,
             "unknown": "?",
         }.get(block.state, glyphs.closed)
-        if opened and (tool.output or tool.diff):
+        if opened and (tool.output or tool.diff or tool.live):
             glyph = glyphs.opened
         facts = f"running  {clock(now - tool.started)}" if block.state == "running" else tool.facts
         facts = "waiting" if block.state == "waiting" else facts
@@ -177,7 +191,15 @@ class BlockRenderer:
             ("class:text.primary", row[:cut]),
             ("class:text.muted", row[cut:]),
         ]
-        return [[part for part in head if part[1]], *(self._details(block, width) if opened else [])]
+        details = self._live(tool, width) if block.state == "running" else self._details(block, width)
+        first = SourceRow([part for part in head if part[1]], 0, len(tool_head(tool)), len(glyph) + 1)
+        return [first, *(details if opened else [])]
+
+    def _live(self, tool: Tool, width: int) -> list[Line]:
+        """The last lines of a running command, each in one row."""
+        edge = ("class:border.idle", f"  {self.glyphs.bar} ")
+        room = max(width - 4, 8)
+        return [[edge, *_one_row(line, room, self.glyphs.more, colors=self.colors)] for line in tool.live]
 
     def _details(self, block: Block, width: int) -> list[Line]:
         tool = block.tool
@@ -185,19 +207,25 @@ class BlockRenderer:
             return []
         room = max(width - 4, 8)
         edge = ("class:border.idle", f"  {self.glyphs.bar} ")
+        base = len(tool_head(tool)) + 1
         if tool.diff:
             limit = OPEN_ROWS if block.open else DIFF_ROWS
-            rows = diff_rows(tool.diff, room)
+            rows = _placed(diff_rows(tool.diff, room), tool.diff, base)
             shown, rest = rows[:limit], len(rows) - limit
         else:
-            rows = wrapped(tool.output, room, "class:text.muted") if tool.output else []
+            rows = wrapped(tool.output, room, "class:text.muted", base) if tool.output else []
             limit = OPEN_ROWS if block.open else FAILED_ROWS
             shown = rows[:limit] if block.open else rows[-limit:]
             rest = len(rows) - len(shown)
-        lines: list[Line] = [[edge, *row] for row in shown]
+        lines: list[Line] = [around([edge], row) for row in shown]
         if rest > 0:
-            how = "v whole text in the conversation (Tab)" if block.open else f"{self.keys['open']} more, v whole text"
-            lines.append([edge, ("class:text.faint", shorten(f"{rest} more rows  ({how})", room))])
+            hidden = rows[limit:] if tool.diff or block.open else rows[:rest]
+            missing = size(sum(len(part.encode("utf-8", "replace")) for row in hidden for _, part in row))
+            how = "Tab, then v pager, y copy" if block.open else f"{self.keys['open']} all, v pager, y copy"
+            told = f"{count(rest, 'more line', 'more lines')}, {missing}  (view limit; {how})"
+            lines.append([edge, ("class:text.faint", shorten(told, room))])
+        if tool.cut and not tool.diff:
+            lines.append([edge, ("class:warn.fg", shorten(tool.cut, room))])
         return lines
 
     def _rule(self, block: Block, width: int) -> Line:
@@ -212,7 +240,9 @@ class BlockRenderer:
         style = RAIL.get(block.state, "class:text.muted")
         rows: list[Line] = []
         for number, row in enumerate(wrapped(block.source, max(width - 2, 8), style if block.kind == "note" else "")):
-            rows.append([(style, f"{glyph} " if number == 0 else "  "), *row])
+            rows.append(around([(style, f"{glyph} " if number == 0 else "  ")], row))
+        if block.kind == "end" and block.open and (words := self.hints.get(block.state)):
+            rows.append([("class:text.muted", shorten(f"  {words}", width))])
         return rows
 
 
@@ -222,9 +252,19 @@ def is_open(block: Block) -> bool:
         return block.open
     if block.tool is None:
         return False
+    if block.state == "running" and block.tool.live:
+        return True
     return bool(block.tool.output and block.state == "failed") or bool(
         block.tool.diff and block.tool.verb in CHANGES and block.state != "waiting"
     )
+
+
+def _one_row(line: Sequence[Fragment], width: int, more: str, *, colors: bool) -> Line:
+    """A styled line cut to one row."""
+    drawn: Line = [(style if colors else "class:text.muted", drawable(part)) for style, part in line]
+    flat = "".join(part for _, part in drawn)
+    cut = shorten(flat, width, more)
+    return drawn if cut == flat else [*cut_line(drawn, 0, len(cut) - len(more)), ("class:text.faint", more)]
 
 
 def _gap(block: Block, previous: Block | None) -> bool:
@@ -234,12 +274,38 @@ def _gap(block: Block, previous: Block | None) -> bool:
     return not (block.kind in rows and previous.kind in rows)
 
 
-def wrapped(text: str, width: int, style: str) -> list[Line]:
-    """The rows of plain text, drawable."""
+def tool_head(tool: Tool) -> str:
+    """The source of a tool row's first line."""
+    return f"{tool.verb} {tool.subject}"
+
+
+def source_of(block: Block) -> str:
+    """What a block says as source text, which its rows count their places in."""
+    tool = block.tool
+    if tool is None:
+        return block.source
+    return "\n".join(part for part in (tool_head(tool), tool.diff, tool.output) if part)
+
+
+def _placed(rows: list[Line], text: str, base: int) -> list[Line]:
+    """Rows that show one line of a text each, with the places of those lines."""
+    placed: list[Line] = []
+    for row, line in zip(rows, text.split("\n"), strict=False):
+        placed.append(SourceRow(row, base, base + len(line)))
+        base += len(line) + 1
+    return placed
+
+
+def wrapped(text: str, width: int, style: str, base: int = 0) -> list[Line]:
+    """The rows of plain text, drawable; `base` is where the text begins in its block's source."""
     rows: list[Line] = []
     for part in text.split("\n"):
         shown = drawable(part)
-        rows += [[(style, shown[start:end])] if end > start else [] for start, end in rows_of(shown, width)]
+        for start, end in rows_of(shown, width):
+            # Where drawing changes nothing each row has its own piece; else those of a line share the line.
+            place = (base + start, base + end) if shown == part else (base, base + len(part))
+            rows.append(SourceRow([(style, shown[start:end])] if end > start else [], *place))
+        base += len(part) + 1
     return rows
 
 

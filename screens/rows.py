@@ -27,6 +27,11 @@ _THOUSAND = 1000
 _MINUTE = 60
 _SUBJECT_CHARACTERS = 4000
 _DIFF_CHARACTERS = 200_000
+_HOW_ENDED = {
+    "terminated": ("ended after SIGTERM",),
+    "killed": ("killed",),
+    "uncertain": ("whether it ended is not known",),
+}
 _ENDED = re.compile(r"exit -?\d+ after|timed out after|cancelled after|ended ")
 """The first line of a process's result, as the `run` tool words it for the model."""
 
@@ -63,11 +68,20 @@ def facts_of(result: Mapping[str, Any]) -> str:
     return visible_text(message) if isinstance(message, str) else ""
 
 
+def cut_of(result: Mapping[str, Any], *, kept: bool) -> str:
+    """Why a command's output is not whole here, or nothing. `kept` says that what the model did not get is stored."""
+    printed = result.get("output_bytes")
+    if not isinstance(printed, int) or not (kept or result.get("truncated")):
+        return ""
+    why = "more than is kept; its middle is lost" if result.get("truncated") else "more than the model is given"
+    return f"{size(printed)} printed, {why}"
+
+
 def process_facts(result: Mapping[str, Any]) -> str:
     if result.get("timed_out"):
         words = ["timed out"]
     elif result.get("cancelled"):
-        words = ["cancelled"]
+        words = ["cancelled", *_HOW_ENDED.get(str(result.get("termination")), ())]
     elif result.get("signal"):
         words = [f"signal {result['signal']}"]
     else:
@@ -89,7 +103,7 @@ def history_row(call: Mapping[str, Any], result: Mapping[str, Any] | None) -> tu
     name = str(call["name"])
     tool = Tool("", str(call["id"]), name, verb_of(name, "execute" if name == "run" else ""), call_subject(call))
     if result is None:
-        return "unknown", tool._replace(facts="no result recorded")
+        return "unknown", tool._replace(facts="outcome unknown; not run again")
     output, tool = str(result["text"]), tool._replace(diff=call_diff(call))
     head, _, rest = output.partition("\n")
     if name == "run" and _ENDED.match(head):
@@ -137,6 +151,15 @@ def _arguments(call: Mapping[str, Any]) -> dict[str, Any] | None:
 
 def count(number: int, one: str, many: str) -> str:
     return f"{number} {one if number == 1 else many}"
+
+
+def size(number: int) -> str:
+    """A count of bytes: 940 bytes, 9.1 kB, 3.2 MB."""
+    if number < _THOUSAND:
+        return count(number, "byte", "bytes")
+    if number < _THOUSAND * _THOUSAND:
+        return f"{number / _THOUSAND:.1f} kB"
+    return f"{number / _THOUSAND / _THOUSAND:.1f} MB"
 
 
 def seconds(value: float) -> str:

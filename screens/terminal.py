@@ -29,7 +29,8 @@ _ASK_WIDTH = "\x1b[H\u2502\x1b[6n\r\x1b[K"
 """A character of ambiguous width in the first cell, and the question where the cursor is then."""
 _CURSOR = re.compile("\x1b\\[1;([0-9]+)R\\Z")
 
-RESET = "\x1b[0m\x1b[?2026l\x1b[?1049l\x1b[?25h\x1b[?1000l\x1b[?1003l\x1b[?1006l\x1b[?1004l\x1b[?2004l\x1b[>4m\x1b[0 q"
+_MODES = (2026, 1049, 1000, 1002, 1003, 1006, 1004, 2004)
+RESET = "\x1b[0m" + "".join(f"\x1b[?{mode}l" for mode in _MODES) + "\x1b[?25h\x1b[>4m\x1b[0 q"
 """Undoes every mode that this program may have set; harmless where none is."""
 
 
@@ -48,8 +49,8 @@ class KeyReader(Vt100Input):
 
 
 class ScreenOutput(Vt100_Output):
-    """Standard output: frames are bracketed so that the terminal shows them whole, and the mouse reports clicks and
-    the wheel only, never every motion."""
+    """Standard output: frames are bracketed so that the terminal shows them whole, and the mouse reports clicks, the
+    wheel and drags, never every motion."""
 
     written = 0
     """Characters written, for the render diagnostics."""
@@ -105,10 +106,10 @@ class ScreenOutput(Vt100_Output):
         return f"{KITTY_OFF if self._kitty else ''}{RESET}"
 
     def enable_mouse_support(self) -> None:
-        self.write_raw("\x1b[?1000h\x1b[?1006h")
+        self.write_raw("\x1b[?1002h\x1b[?1006h")
 
     def disable_mouse_support(self) -> None:
-        self.write_raw("\x1b[?1000l\x1b[?1006l")
+        self.write_raw("\x1b[?1002l\x1b[?1006l")
 
     def flush(self) -> None:
         """Write what has gathered; a terminal that is gone is told to `on_gone`, once, and gets nothing more."""

@@ -13,6 +13,21 @@ from prompt_toolkit.utils import get_cwidth
 Fragment = tuple[str, str]
 Line = list[Fragment]
 
+
+class SourceRow(list[Fragment]):
+    """A row that knows what part of its block's source it shows, by character positions, for copying.
+
+    Its first `lead` characters are decoration; -1 says that the row stands for all of the part, as a table's does.
+    Rows next to each other with the same part share it.
+    """
+
+    __slots__ = ("end", "lead", "start")
+
+    def __init__(self, row: Iterable[Fragment], start: int, end: int, lead: int = 0) -> None:
+        super().__init__(row)
+        self.start, self.end, self.lead = start, end, lead
+
+
 _JOINED = re.compile("\u200d.?[\ufe0e\ufe0f]?[\U0001f3fb-\U0001f3ff]?")
 _DROPPED = re.compile(
     "[\u00ad\u034f\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\u20e3\ufe00-\ufe0f\ufeff\U000e0000-\U000e01ef]"
@@ -119,6 +134,15 @@ def _hanging(text: str, width: int, indent: int) -> list[tuple[int, int]]:
     start = first[1][0]
     rest = rows_of(text[start:], max(width - indent, 2))
     return [first[0], *((start + a, start + b) for a, b in rest)]
+
+
+def around(before: Sequence[Fragment], row: Line, after: Sequence[Fragment] = ()) -> Line:
+    """A row between fragments that decorate it."""
+    line = [*before, *row, *after]
+    if not isinstance(row, SourceRow):
+        return line
+    lead = row.lead if row.lead < 0 else row.lead + sum(len(part) for _, part in before)
+    return SourceRow(line, row.start, row.end, lead)
 
 
 def cut_line(line: Iterable[Fragment], start: int, end: int) -> Line:

@@ -8,16 +8,16 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from prompt_toolkit.layout.controls import UIContent, UIControl
-from prompt_toolkit.mouse_events import MouseEvent, MouseEventType
+from prompt_toolkit.mouse_events import MouseEvent
 
 from .blocks import Block
 from .controls import rows_content
+from .pointing import Pointer
 from .render import RAIL, BlockRenderer
 from .state import State
-from .text import Fragment, Line, drawable, justify
+from .text import Fragment, Line, cells, drawable, justify
 
 MAX_QUEUED_ROWS = 3
-WHEEL_ROWS = 3
 EDGE = 4
 """Columns that are not text: rail, space, and two at the right edge (one is the scrollbar's)."""
 
@@ -50,14 +50,17 @@ class Transcript(UIControl):
         self.width = 80
         self.height = 1
         self.shown: list[Visible] = []
+        self.pointer = Pointer(self, state, now)
         self._left_at: tuple[int, int] = (0, 0)
+        self._wheel = 0
 
     def is_focusable(self) -> bool:
         return True
 
     # --- measuring
 
-    def _rows(self, key: int) -> list[Line]:
+    def rows_of(self, key: int) -> list[Line]:
+        """The rows of a block at the width of now."""
         blocks = self._state().blocks
         previous = blocks.get(key - 1)
         return self.renderer.rows(blocks[key], previous, max(self.width - EDGE, 8), self._now())
@@ -65,6 +68,7 @@ class Transcript(UIControl):
     def reset(self) -> None:
         """Another conversation: its end, followed."""
         self.follow, self.selected, self.find = True, None, ""
+        self.pointer.clear()
         self.renderer.clear()
 
     # --- position
@@ -117,6 +121,7 @@ class Transcript(UIControl):
         if self.follow:
             self._leave()
         self.anchor = self._moved(Anchor(key, 0), -at)
+        self.follow = self.anchor == self._end_anchor()
 
     def to_turn(self, step: int) -> None:
         """The next or previous message of the person."""
@@ -139,7 +144,7 @@ class Transcript(UIControl):
         self.follow = False
         blocks = self._state().blocks
         if len(blocks):
-            self._left_at = (blocks.next - 1, len(self._rows(blocks.next - 1)))
+            self._left_at = (blocks.next - 1, len(self.rows_of(blocks.next - 1)))
 
     def _moved(self, anchor: Anchor, rows: int) -> Anchor:
         blocks = self._state().blocks
@@ -149,8 +154,8 @@ class Transcript(UIControl):
         row += rows
         while row < 0 and key > blocks.first:
             key -= 1
-            row += len(self._rows(key))
-        while key < blocks.next - 1 and row >= (size := len(self._rows(key))):
+            row += len(self.rows_of(key))
+        while key < blocks.next - 1 and row >= (size := len(self.rows_of(key))):
             row -= size
             key += 1
         return Anchor(key, max(row, 0))
@@ -161,7 +166,7 @@ class Transcript(UIControl):
         room, key = self.height, blocks.next
         while key > blocks.first and room > 0:
             key -= 1
-            size = len(self._rows(key))
+            size = len(self.rows_of(key))
             if size >= room:
                 return Anchor(key, size - room)
             room -= size
@@ -176,7 +181,7 @@ class Transcript(UIControl):
         key, rows = self._left_at
         if key not in blocks:
             return 0
-        grown = max(len(self._rows(key)) - rows, 0)
+        grown = max(len(self.rows_of(key)) - rows, 0)
         width = max(self.width - EDGE, 8)
         return grown + sum(self.renderer.estimate(blocks[later], width) for later in range(key + 1, blocks.next))
 
@@ -191,6 +196,9 @@ class Transcript(UIControl):
     def visible(self, width: int, height: int) -> list[Visible]:
         """The rows of one screen. Renders the blocks that are on it and no others."""
         self.width, self.height = width, height
+        wheel, self._wheel = self._wheel, 0
+        if wheel:
+            self.scroll(wheel)
         blocks = self._state().blocks
         if not len(blocks):
             self.shown = []
@@ -199,29 +207,43 @@ class Transcript(UIControl):
         key, row = anchor if anchor.key in blocks else Anchor(blocks.first, 0)
         found: list[Visible] = []
         while key in blocks and len(found) < height:
-            lines = self._rows(key)
+            lines = self.rows_of(key)
             row = min(row, max(len(lines) - 1, 0))
             found += [Visible(key, number, lines[number]) for number in range(row, len(lines))]
             key, row = key + 1, 0
         self.shown = found[:height]
         return self.shown
 
+    def roll(self, rows: int) -> None:
+        """Scroll by these rows with the next frame, and with whatever else is rolled until then."""
+        self._wheel += rows
+
     def mouse_handler(self, mouse_event: MouseEvent) -> None:
-        """The wheel scrolls, a click selects a block; neither moves the keyboard away from the composer."""
-        kind = mouse_event.event_type
-        if kind is MouseEventType.SCROLL_UP:
-            self.scroll(-WHEEL_ROWS)
-        elif kind is MouseEventType.SCROLL_DOWN:
-            self.scroll(WHEEL_ROWS)
-        elif kind is MouseEventType.MOUSE_UP and mouse_event.position.y < len(self.shown):
-            self.selected = self.shown[mouse_event.position.y].key
+        """The wheel scrolls, a drag selects, a click opens; none moves the keyboard away from the composer."""
+        self.pointer.event(mouse_event)
 
     def create_content(self, width: int, height: int) -> UIContent:
         state = self._state()
         queued = self._queued(state, width) if self.follow else []
         rows = self.visible(width, max(height - len(queued), 1))
         lines = [self._with_rail(state, visible) for visible in rows] + queued
+        if not self.follow and len(state.blocks):
+            lines = self._with_thumb(state, lines, width)
         return rows_content(lines)
+
+    def _with_thumb(self, state: State, lines: list[Line], width: int) -> list[Line]:
+        """The rows with the scrollbar's thumb in the last column, measured in blocks, which need no rendering."""
+        first, last = (self.shown[0].key, self.shown[-1].key) if self.shown else (0, 0)
+        begin, size = first - state.blocks.first, max(last - first + 1, 1)
+        height, count = self.height, len(state.blocks)
+        top = min(begin * height // count, height - 1)
+        bottom = min(max(-(-(begin + size) * height // count), top + 1), height)
+        lines = lines + [[] for _ in range(height - len(lines))]
+        for number in range(top, bottom):
+            used = sum(cells(part) for _, part in lines[number])
+            gap = " " * (width - 1 - used)
+            lines[number] = [*lines[number], ("", gap), ("class:scrollbar.thumb", self.renderer.glyphs.full)]
+        return lines
 
     def _queued(self, state: State, width: int) -> list[Line]:
         """What waits for the task's next safe step, greyed at the end."""
@@ -229,6 +251,9 @@ class Transcript(UIControl):
             return []
         glyphs = self.renderer.glyphs
         rows: list[Line] = [[]]
+        hidden = len(state.queued) - MAX_QUEUED_ROWS
+        if hidden > 0:
+            rows.append([("class:text.faint", f"{glyphs.user} {hidden} more queued before these: /queue")])
         for item in state.queued[-MAX_QUEUED_ROWS:]:
             text = justify(
                 drawable(" ".join(item.text.split())), "queued" if item.id else "sending", width - EDGE, glyphs.more
@@ -253,6 +278,8 @@ class Transcript(UIControl):
         if self.focused and self.selected == visible.key and not gap:
             rail = ("class:border.focus", "> ")
         line = highlighted(visible.line, self.find) if self.find else visible.line
+        if self.pointer.selection is not None:
+            line = self.pointer.marked(line, visible.key, visible.row)
         return [rail, *line]
 
     def _same_turn(self, state: State, block: Block) -> bool:
