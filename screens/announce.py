@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from prompt_toolkit.output import Output
 
+from .chrome import context_warns, percent
 from .notice import Level
 from .rows import clock
 from .state import State
@@ -42,11 +43,28 @@ def announcement(before: State, after: State, now: float) -> Announcement | None
     return Announcement(name, _LEVELS[after.word], f"{title}: {word}", detail, f"Fluzo: {word}")
 
 
+def context_notice(before: State, after: State) -> tuple[str, str] | None:
+    """Title and text when the context has just come near the threshold of compaction (S9); once for each time."""
+    if context_warns(before) or not context_warns(after) or not after.context_window:
+        return None
+    at = 100 * after.compacts_at // after.context_window
+    return f"context at {percent(after)}", f"compaction starts at {at}%"
+
+
+def can_notify(environ: Mapping[str, str]) -> bool:
+    """Whether this is a terminal that is known to show desktop notifications."""
+    return _kind(environ) is not None
+
+
+def _kind(environ: Mapping[str, str]) -> int | None:
+    program = environ.get("TERM_PROGRAM", "") or ("kitty" if "KITTY_WINDOW_ID" in environ else "")
+    return None if environ.get("TMUX") else _TERMINALS.get(program)
+
+
 def notify_desktop(text: str, output: Output, environ: Mapping[str, str]) -> bool:
     """Send one desktop notification by the terminal, where it is one that is known to; whether it was sent."""
-    program = environ.get("TERM_PROGRAM", "") or ("kitty" if "KITTY_WINDOW_ID" in environ else "")
-    kind = _TERMINALS.get(program)
-    if kind is None or environ.get("TMUX"):
+    kind = _kind(environ)
+    if kind is None:
         return False
     body = {9: f"9;{text}", 99: f"99;;{text}", 777: f"777;notify;Fluzo;{text}"}[kind]
     output.write_raw(f"\x1b]{body}\x1b\\")

@@ -6,7 +6,7 @@ What stands before the person's eyes at the followed end of the conversation is 
 import asyncio
 from typing import TYPE_CHECKING
 
-from .announce import announcement, notify_desktop
+from .announce import announcement, context_notice, notify_desktop
 from .notice import Level, Notices, deadline, dismissed, expired, received
 from .state import State
 
@@ -23,6 +23,8 @@ class NoticeBoard:
     def announce(self, before: State, after: State) -> None:
         """Say what the person should hear of between two states, if anything."""
         screen = self._screen
+        if (near := context_notice(before, after)) is not None:
+            self.post(f"context:{after.task_id}:{after.context_used}", "warn", *near)
         found = announcement(before, after, screen.now())
         if found is None:
             return

@@ -125,6 +125,7 @@ def end_text(result: Mapping[str, Any], elapsed: float, view: TaskView, ended: S
     cause = clean(str(error.get("message") or "It did not end well."))
     lines = [f"{cause}  [{result.get('reason')}]", _kept(changes, figures), _tries(error)]
     lines.append(clean(str(error.get("hint") or "")))
+    lines.append("/slots frees them." if result.get("reason") == "capacity_full" else "")
     return "\n".join(line for line in lines if line)
 
 

@@ -1,7 +1,7 @@
 """Header, composer rule, status row and sidebar in words and styles. Pure; R3: the state word, YOLO and UNSANDBOXED
 are never dropped, everything else gives way."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from .keys import Registry
@@ -29,27 +29,52 @@ def percent(state: State) -> str:
     return f"{min(100 * state.context_used // state.context_window, 999)}%"
 
 
+WARNED_PERCENT = 5
+"""Points of the window below the threshold of compaction from which the context figure warns (S9)."""
+
+
+def context_warns(state: State) -> bool:
+    margin = state.context_window * WARNED_PERCENT // 100
+    return bool(state.compacts_at and state.context_used >= state.compacts_at - margin)
+
+
+def context_style(state: State, plain: str) -> str:
+    return "class:warn.fg" if context_warns(state) else plain
+
+
 def title(state: State) -> str:
     return " ".join(drawable(state.title).split()) or "New session"
 
 
-def header(state: State, width: int, mark: Line, glyphs: Glyphs) -> Line:
-    """One row: mark, title, then state, model and context."""
+def elapsed(state: State, now: float) -> str:
+    """How long the task has been going on, or how long it took; nothing while there is none."""
+    task = state.task
+    if task is None or not task.since or state.word in ("idle", "queued", "recovered"):
+        return ""
+    end = now if state.running else task.state_since
+    return clock(end - task.since) if end >= task.since else ""
+
+
+def header(state: State, width: int, mark: Line, glyphs: Glyphs, now: float) -> Line:
+    """One row: mark, title, then state and its time, model and context."""
     badge = " UNSANDBOXED" if state.yolo else ""
-    right = f"{word(state)}{badge}  {shorten(drawable(state.model), 24, glyphs.more)}  {percent(state)}".rstrip()
+    time = elapsed(state, now)
+    head = f"{word(state)}{badge}{f'  {time}' if time else ''}"
+    right = f"{head}  {shorten(drawable(state.model), 24, glyphs.more)}  {percent(state)}".rstrip()
     if cells(right) > width // 2:
-        right = f"{word(state)}{badge}  {percent(state)}".rstrip()
+        right = f"{head}  {percent(state)}".rstrip()
     left = shorten(title(state), width - 12 - cells(right), glyphs.more)
     gap = " " * max(width - 10 - cells(left) - cells(right) - 1, 1)
-    head = word(state) + badge
+    lead = word(state) + badge
     return [
         ("", " "),
         *mark,
         ("class:text.faint", "  · " if glyphs.rail != "|" else "  - "),
         ("class:text.primary", left),
         ("", gap),
-        (word_style(state), head),
-        ("class:text.muted", right[len(head) :]),
+        (word_style(state), lead),
+        ("class:text.muted", right[len(lead) :].removesuffix(percent(state))),
+        (context_style(state, "class:text.muted"), percent(state)),
     ]
 
 
@@ -93,6 +118,9 @@ def _sentence(state: State, now: float) -> str:
         return f"blocked: {state.failure.code.replace('_', ' ')}"
     if state.requests:
         return f"waiting for you  {clock(now - state.requests[0].since)}"
+    if state.retrying is not None and state.running:
+        left = max(state.retrying.due - now, 0)
+        return f"retry {state.retrying.number} of {state.retrying.of} in {left:.0f} s"
     if state.task is None:
         return "recovered, reading only" if state.read_only else ""
     return _task_sentence(state.task, now)
@@ -101,10 +129,11 @@ def _sentence(state: State, now: float) -> str:
 def _task_sentence(task: TaskView, now: float) -> str:
     if task.state in ("running", "stopping", "pending", "ready"):
         return f"{task.state}  {clock(now - task.since)}"
-    reason = task.reason.replace("_", " ")
-    if task.state in ("failed", "blocked"):
-        return f"{task.state}: {reason}" if reason else task.state
-    return "cancelled" if task.state == "cancelled" else ""
+    if task.state == "blocked":
+        reason = "model endpoint" if task.reason == "provider_unavailable" else task.reason.replace("_", " ")
+        return f"blocked: {reason}" if reason else "blocked"
+    after = f" after {clock(task.state_since - task.since)}" if task.state_since > task.since > 0 else ""
+    return f"{task.state}{after}" if task.state in ("failed", "cancelled") else ""
 
 
 def hint_text(state: State, registry: Registry, focus: str) -> str:
@@ -113,15 +142,44 @@ def hint_text(state: State, registry: Registry, focus: str) -> str:
         return "Enter confirms a choice  Esc back"
     if focus == "transcript":
         return "Enter open  y copy  / find  Esc back"
+    wanted: tuple[tuple[str, str], ...]
     if state.requests:
         wanted = (("focus.next", "answer"), ("deny", "deny"))
     elif state.phase == "failed":
         wanted = (("retry", "try again"), ("help", "keys"))
+    elif state.running and state.yolo:
+        wanted = (("yolo.off", "turns off"), ("interrupt", "cancel"))
     elif state.running:
         wanted = (("interrupt", "cancel"), ("toggle.row", "expand"))
+    elif state.read_only:
+        wanted = (("resume", "(asks)"), ("changes", "changes"))
     else:
-        wanted = (("palette", "commands"), ("help", "keys"))
-    return "  ".join(f"{registry.key(action)} {text}" for action, text in wanted)
+        wanted = _AFTER.get(state.word, (("palette", "commands"), ("help", "keys")))
+    return keys_in_words(registry, wanted)
+
+
+_AFTER: Mapping[str, tuple[tuple[str, str], ...]] = {
+    "blocked": (("history.find", "retry"), ("settings.models", "model")),
+    "failed": (("history.find", "retry"), ("changes", "changes")),
+    "cancelled": (("send", "send"), ("changes", "changes")),
+    "completed": (("changes", "changes"), ("palette", "commands")),
+}
+"""What one does next, by the state of the task. In an empty composer the key of the history search tries again."""
+
+
+def keys_in_words(registry: Registry, wanted: Sequence[tuple[str, str]]) -> str:
+    """Keys of the registry with what they do; what has no such action yet is left out."""
+    return "  ".join(f"{registry.key(action)} {text}" for action, text in wanted if action in registry.actions)
+
+
+def end_hints(registry: Registry) -> dict[str, str]:
+    """What stands under the end of a task, by its state."""
+    wanted = {
+        "blocked": (("history.find", "try again"), ("settings.models", "other model")),
+        "failed": (("changes", "changes"), ("tasks", "detail"), ("history.find", "try again")),
+        "cancelled": (("changes", "changes"),),
+    }
+    return {state: keys_in_words(registry, keys) for state, keys in wanted.items()}
 
 
 # --- sidebar --------------------------------------------------------------------------------------------------
@@ -130,14 +188,13 @@ def hint_text(state: State, registry: Registry, focus: str) -> str:
 def sidebar(state: State, width: int, height: int, now: float, glyphs: Glyphs) -> list[Line]:
     """The rows under the mark; sections without content are not drawn, each shows at most five rows."""
     rows: list[Line] = [[("class:text.strong", shorten(title(state), width, glyphs.more))]]
-    task = state.task
-    since = clock(now - task.since) if task and state.running else ""
     badge = " UNSANDBOXED" if state.yolo else ""
-    rows.append(_pair(word(state) + badge, since, width, word_style(state)))
+    rows.append(_pair(word(state) + badge, elapsed(state, now), width, word_style(state)))
     for section in (_model(state, width, glyphs), _plan(state, width, glyphs), _changed(state, width, glyphs)):
         rows += section
     rows += _limits(state, width, now)
     rows += _checks(state, width, glyphs)
+    rows += _health(state, width)
     if len(rows) > height:
         rows = [*rows[: height - 1], [("class:text.faint", glyphs.more)]]
     return rows
@@ -164,17 +221,21 @@ def _model(state: State, width: int, glyphs: Glyphs) -> list[Line]:
     local = any(part in state.endpoint for part in ("//127.", "//localhost", "//[::1]"))
     host = state.endpoint.partition("://")[2].partition("/")[0]
     rows: list[Line] = [[("", shorten(drawable(state.model), width, glyphs.more))]]
-    if host:
+    if host and local:
         rows.append([("class:text.muted", shorten(drawable(host), width, glyphs.more))])
     if state.context_window:
         used = f"{thousands(state.context_used)}/{thousands(state.context_window)}" if state.context_used else ""
-        rows.append(_pair(f"context {used or thousands(state.context_window)}", percent(state), width))
+        name, share = f"context {used or thousands(state.context_window)}", percent(state)
+        rows.append(_tone(name, share, width, context_style(state, "class:text.muted")))
         if state.context_used:
             full = min(width * state.context_used // state.context_window, width)
             rows.append(
-                [("class:accent.primary", glyphs.full * full), ("class:border.idle", glyphs.empty * (width - full))]
+                [
+                    (context_style(state, "class:accent.primary"), glyphs.full * full),
+                    ("class:border.idle", glyphs.empty * (width - full)),
+                ]
             )
-    return _section("model", "local" if local else "remote", rows, width)
+    return _section("model", "local" if local else shorten(drawable(host), width - 6, glyphs.more), rows, width)
 
 
 def _plan(state: State, width: int, glyphs: Glyphs) -> list[Line]:
@@ -206,17 +267,12 @@ def _limits(state: State, width: int, now: float) -> list[Line]:
     if task is None or not task.limits:
         return []
     limits: Mapping[str, Any] = task.limits
-    rows = [
-        _pair(f"turns {task.turns}", f"of {limits.get('max_turns', '?')}", width),
-        _pair(
-            f"tokens {'~' if task.estimated else ''}{thousands(task.tokens)}",
-            f"of {thousands(float(limits.get('max_total_tokens') or 0))}",
-            width,
-        ),
-    ]
-    if state.running:
-        allowed = clock(float(limits.get("max_active_seconds") or 0))
-        rows.insert(1, _pair(f"time {clock(now - task.since)}", f"of {allowed}", width))
+    rows = [_pair(f"turns {task.turns}", f"of {limits.get('max_turns', '?')}", width)]
+    if state.running and (seconds := float(limits.get("max_active_seconds") or 0)):
+        rows.append(_pair(f"time {clock(now - task.since)}", f"of {clock(seconds)}", width))
+    if tokens := float(limits.get("max_total_tokens") or 0):
+        used = f"tokens {'~' if task.estimated else ''}{thousands(task.tokens)}"
+        rows.append(_pair(used, f"of {thousands(tokens)}", width))
     return _section("limits", "", rows, width)
 
 
@@ -229,6 +285,29 @@ def _checks(state: State, width: int, glyphs: Glyphs) -> list[Line]:
         rows.append([("", left), ("", gap), (styles.get(verdict, "class:text.muted"), verdict)])
     stale = sum(verdict == "stale" for _, verdict in state.checks)
     return _section("checks", f"{stale} stale" if stale else "", rows, width)
+
+
+_PROVIDER = ("provider_", "rate_limited", "context_overflow", "redirect_blocked")
+
+
+def _health(state: State, width: int) -> list[Line]:
+    """Whether the model answers, and what else is on, as far as it is known."""
+    task, rows = state.task, []
+    if state.retrying is not None:
+        rows.append(_tone("model", f"retry {state.retrying.number} of {state.retrying.of}", width, "class:warn.fg"))
+    elif task is not None and task.state == "blocked" and task.reason.startswith(_PROVIDER):
+        word = task.reason.removeprefix("provider_").replace("_", " ")
+        rows.append(_tone("model", word, width, "class:state.blocked"))
+    elif state.context_used:
+        rows.append(_tone("model", "ok", width, "class:ok.fg"))
+    rows += [_tone(name, word, width, "class:text.muted") for name, word in state.health]
+    return _section("health", "", rows, width)
+
+
+def _tone(left: str, right: str, width: int, style: str) -> Line:
+    """A name at the left and a word in its own style at the right."""
+    left, right = drawable(left), shorten(drawable(right), width - cells(left) - 1)
+    return [("", left), ("", " " * max(width - cells(left) - cells(right), 0)), (style, right)]
 
 
 def welcome(state: State, registry: Registry, earlier: str) -> list[Line]:

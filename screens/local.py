@@ -4,21 +4,22 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
-from .blocks import Block, Blocks, Kind, Tool
+from .blocks import Block, Blocks, Tool
 from .changes import (
     add,
     by_call,
-    close_streams,
     end_text,
     fill_output,
     note,
     on_tool,
+    past,
     put,
     settle_text,
     verdicts,
 )
+from .live import LIVE
 from .rows import call_diff, command_text
-from .sanitize import clean, scan
+from .sanitize import clean, visible_text
 from .state import OpeningFailed, Queued, Request, State, replace, with_task
 
 Reducer = Callable[[State, Any, float], State]
@@ -34,6 +35,9 @@ def _opened(state: State, update: Any, now: float) -> State:
         model=str(facts.get("model", "")),
         endpoint=str(facts.get("endpoint", "")),
         context_window=int(facts.get("context_window", 0)),
+        compacts_at=int(facts.get("compacts_at", 0)),
+        health=tuple((str(name), str(word)) for name, word in facts.get("health", ())),
+        grace_seconds=float(facts.get("grace_seconds", state.grace_seconds)),
         checks=tuple((command_text(argv), "not run") for argv in facts.get("verification", ())),
     )
 
@@ -44,7 +48,7 @@ def _opening_failed(state: State, update: OpeningFailed, now: float) -> State:
 
 def _submitted(state: State, update: Any, now: float) -> State:
     block = Block(0, "user", "", clean(update.text), "sending", at=update.at, message_id=update.request_id)
-    return add(replace(state, waiting_submit=update, changes=(), read_only=""), block)
+    return add(replace(past(state), waiting_submit=update, changes=(), read_only=""), block)
 
 
 def _accepted(state: State, update: Any, now: float) -> State:
@@ -108,15 +112,36 @@ def _page_read(state: State, update: Any, now: float) -> State:
     if not update.newest:
         return replace(state, blocks=state.blocks.prepend(update.blocks))
     blocks = Blocks()
-    for block in update.blocks:
+    for block in _with_rule(update):
         blocks = blocks.append(block)
-    state = replace(
-        state, blocks=blocks, session_id=update.session_id, title=update.title, task_id="", plan=(), operations={}
-    )
+    state = replace(state, blocks=blocks, session_id=update.session_id, title=clean(update.title), task_id="")
+    state = replace(state, plan=(), changes=(), requests=(), operations={}, read_only="")
     if update.interrupted:
-        state = add(state, Block(0, "rule", source=clean(update.interrupted), state="recovered"))
         state = replace(state, read_only=update.interrupted)
+    elif update.blocked:
+        text = f"blocked: {visible_text(update.blocked)}. /resume goes on with it, and asks first."
+        state = note(state, text, "blocked")
     return state
+
+
+def _with_rule(update: Any) -> list[Block]:
+    """The blocks of a page, with a rule after the last one of the task that was cut off."""
+    blocks = list(update.blocks)
+    if update.interrupted:
+        last = next((n for n in reversed(range(len(blocks))) if blocks[n].task_id == update.lost_task), len(blocks) - 1)
+        blocks.insert(last + 1, Block(0, "rule", source=clean(update.interrupted), state="recovered"))
+    return blocks
+
+
+def _resumed(state: State, update: Any, now: float) -> State:
+    state = note(past(state), f"Going on with: {clean(update.text)}", "running", update.task_id)
+    state = replace(state, task_id=update.task_id, session_id=update.session_id, read_only="", changes=(), plan=())
+    known = {"text": clean(update.text), "limits": update.limits, "since": now, "result": None, "turns": 0, "tokens": 0}
+    return with_task(state, update.task_id, state="pending", **known)
+
+
+def _titled(state: State, update: Any, now: float) -> State:
+    return replace(state, title=clean(update.title)) if update.session_id == state.session_id else state
 
 
 def _result_read(state: State, update: Any, now: float) -> State:
@@ -131,10 +156,19 @@ def _result_read(state: State, update: Any, now: float) -> State:
     view = state.tasks[update.task_id]
     elapsed = float(((result.get("budget") or {}).get("active_seconds") or {}).get("used") or 0)
     state = replace(state, changes=changes, checks=verdicts(verification) or state.checks)
-    return add(
-        state,
-        Block(0, "end", update.task_id, end_text(result, elapsed, view), str(result.get("status")), at=""),
-    )
+    text = end_text(result, elapsed, view, _ended_tools(state, update.task_id))
+    return add(state, Block(0, "end", update.task_id, text, str(result.get("status")), True, at=""))
+
+
+def _ended_tools(state: State, task_id: str) -> list[Tool]:
+    """The commands of the last rows that ended because the task was cancelled."""
+    found = []
+    for block in state.blocks.reversed():
+        if block.kind == "user" or block.task_id != task_id:
+            break
+        if block.tool is not None and block.state == "cancelled" and block.tool.verb in ("run", "check"):
+            found.append(block.tool)
+    return found[::-1]
 
 
 def _toggled(state: State, update: Any, now: float) -> State:
@@ -173,6 +207,13 @@ def _noted(state: State, update: Any, now: float) -> State:
     return note(state, update.text, update.tone)
 
 
+def _settings_read(state: State, update: Any, now: float) -> State:
+    facts = {name: value for name, value in update.facts.items() if value is not None}
+    if all(getattr(state, name) == value for name, value in facts.items()):
+        return state
+    return replace(state, coming=facts) if state.running else replace(state, **facts)
+
+
 def _session_left(state: State, update: Any, now: float) -> State:
     return State(
         phase=state.phase,
@@ -183,25 +224,12 @@ def _session_left(state: State, update: Any, now: float) -> State:
         model=state.model,
         endpoint=state.endpoint,
         context_window=state.context_window,
+        compacts_at=state.compacts_at,
+        health=state.health,
+        grace_seconds=state.grace_seconds,
         yolo=state.yolo,
         checks=state.checks,
         history=state.history,
-    )
-
-
-def _text_delta(state: State, delta: Any, now: float) -> State:
-    kind: Kind = "thought" if delta.reasoning else "text"
-    last = next(iter(state.blocks.reversed()), None)
-    if last is not None and last.kind == kind and last.state == "running" and last.turn == delta.turn:
-        runs, carry = scan(delta.text, last.carry)
-        added = "".join(part for _, part in runs)
-        return put(state, last.changed(source=last.source + added, carry=carry, started=last.started or now))
-    state = close_streams(state, now)
-    runs, carry = scan(delta.text)
-    source = "".join(part for _, part in runs)
-    return add(
-        state,
-        Block(0, kind, delta.task_id, source, "running", turn=delta.turn, started=now, carry=carry),
     )
 
 
@@ -221,6 +249,9 @@ LOCAL: Mapping[str, Reducer] = {
     "QueueReturned": _queue_returned,
     "YoloChosen": _yolo_chosen,
     "Noted": _noted,
+    "SettingsRead": _settings_read,
     "SessionLeft": _session_left,
-    "TextDelta": _text_delta,
+    "Resumed": _resumed,
+    "Titled": _titled,
+    **LIVE,
 }

@@ -35,7 +35,7 @@ class Preview:
         self.container: AnyContainer = HSplit([row(self._head), rule, self.focus])
 
     def hints(self) -> str:
-        return "Up/Down PgUp/PgDn Left/Right scroll  Esc back to the question"
+        return "Arrows PgUp/PgDn scroll  Esc back to the card"
 
     def refresh(self) -> None:
         """The request is what it was when it was opened; the card says when it is settled."""

@@ -5,15 +5,17 @@ from typing import Any
 
 from .blocks import Block, Tool
 from .changes import (
+    LOOK_BACK,
     add,
     close_streams,
     forget,
     note,
     on_tool,
+    put,
     stale,
     verdicts,
 )
-from .rows import CHANGES, command_text, facts_of, state_of, subject_of, thousands, verb_of
+from .rows import CHANGES, command_text, cut_of, facts_of, state_of, subject_of, thousands, verb_of
 from .sanitize import clean, visible_text
 from .state import Decided, Queued, State, TaskView, replace, with_task
 
@@ -21,6 +23,8 @@ Reducer = Callable[[State, Any, float], State]
 
 ENDED = ("completed", "failed", "cancelled", "blocked")
 MAX_HISTORY = 200
+COMPACTION = "context_compaction"
+"""Ends the summary of a model request that compacts the conversation."""
 
 
 def _session_created(state: State, event: Any, now: float) -> State:
@@ -47,11 +51,13 @@ def _task_state(state: State, event: Any, now: float) -> State:
     task_id, new = event.scope.task_id, event.payload.new
     view = state.tasks.get(task_id) or TaskView(task_id)
     since = view.since or now
-    state = with_task(state, task_id, state=new, reason=visible_text(event.payload.reason), since=since)
+    state = with_task(
+        state, task_id, state=new, reason=visible_text(event.payload.reason), since=since, state_since=now
+    )
     if new in ENDED:
-        state = replace(close_streams(state, now), requests=(), operations={})
+        state = replace(close_streams(state, now), requests=(), operations={}, retrying=None)
         left = tuple(item for item in state.queued if item.task_id != task_id)
-        state = replace(state, queued=left)
+        state = replace(state, queued=left, coming={}, **state.coming)
     return state
 
 
@@ -71,10 +77,17 @@ def _message_recorded(state: State, event: Any, now: float) -> State:
     return close_streams(state, now) if event.payload.role == "assistant" else state
 
 
+def _compacting(state: State, event: Any) -> State:
+    """A row before the conversation is compacted; the same row says afterwards what came of it."""
+    used = f"~{thousands(state.context_used)} tokens  " if state.context_used else ""
+    text = f"compacting {used}(older messages become a summary; the originals are kept)"
+    return add(state, Block(0, "note", event.scope.task_id, text, "running", at=event.at, message_id=COMPACTION))
+
+
 def _operation_requested(state: State, event: Any, now: float) -> State:
     asked = event.payload
     if asked.action == "infer":
-        return state
+        return _compacting(state, event) if asked.summary.endswith(COMPACTION) else state
     verb = "check" if state.checking and asked.action == "execute" else verb_of(asked.tool, asked.action)
     operation_id = event.scope.operation_id
     tool = Tool(operation_id, asked.call_id, asked.tool, verb, subject_of(asked.summary), started=now)
@@ -136,17 +149,27 @@ def _operation_ended(state: State, event: Any, now: float) -> State:
         return state
     facts = facts_of(payload.result) or ("" if payload.ok else payload.code)
     subject = subject_of(payload.summary, facts)
+    cut = cut_of(payload.result, kept=bool(payload.artifact_id))
     if payload.ok and state.blocks[key].tool and state.blocks[key].tool.verb in CHANGES:  # type: ignore[union-attr]
-        state = stale(state)
+        state = _changed_so_far(stale(state), subject, payload.result)
     return on_tool(
         forget(state, event.scope.operation_id),
         event.scope.operation_id,
         lambda tool: {
             "state": state_of(payload.ok, payload.result),
-            "tool": tool._replace(facts=facts, subject=subject or tool.subject),
+            "tool": tool._replace(facts=facts, subject=subject or tool.subject, live=(), cut=cut),
         },
         key,
     )
+
+
+def _changed_so_far(state: State, path: str, result: Mapping[str, Any]) -> State:
+    """The changed files while a task runs, as its edits tell of them; its result replaces them."""
+    added, removed = int(result.get("lines_added") or 0), int(result.get("lines_removed") or 0)
+    found = {str(change.get("path")): change for change in state.changes}
+    known = found.get(path, {})
+    total = {"added": int(known.get("added") or 0) + added, "removed": int(known.get("removed") or 0) + removed}
+    return replace(state, changes=tuple({**found, path: {**known, "path": path, **total}}.values()))
 
 
 def _operation_refused(state: State, event: Any, now: float) -> State:
@@ -174,7 +197,7 @@ def _operation_unknown(state: State, event: Any, now: float) -> State:
     return on_tool(
         state,
         event.scope.operation_id,
-        lambda tool: {"state": "unknown", "tool": tool._replace(facts="outcome unknown", output=why)},
+        lambda tool: {"state": "unknown", "tool": tool._replace(facts="outcome unknown; not run again", output=why)},
     )
 
 
@@ -189,6 +212,14 @@ def _budget_exhausted(state: State, event: Any, now: float) -> State:
     payload = event.payload
     text = f"Limit reached: {visible_text(payload.limit)}, {payload.used:g} of {payload.allowed:g} used."
     return note(state, text, "blocked", event.scope.task_id, event.at)
+
+
+def _limits_changed(state: State, event: Any, now: float) -> State:
+    payload, task_id = event.payload, event.scope.task_id
+    view = state.tasks.get(task_id) or TaskView(task_id)
+    state = with_task(state, task_id, limits={**view.limits, payload.limit: payload.new})
+    text = f"You gave the task another limit: {visible_text(payload.limit)} {payload.old:g} -> {payload.new:g}."
+    return note(state, text, "waiting", task_id, event.at)
 
 
 def _verification_started(state: State, event: Any, now: float) -> State:
@@ -234,8 +265,13 @@ def _compacted(state: State, event: Any, now: float) -> State:
     payload = event.payload
     before, after = thousands(payload.tokens_before), thousands(payload.tokens_after)
     text = f"compacted ~{before} -> ~{after} tokens  ({payload.why})"
-    state = replace(state, context_used=payload.tokens_after)
-    return note(close_streams(state, now), text, "running", event.scope.task_id, event.at)
+    state = replace(close_streams(state, now), context_used=payload.tokens_after)
+    for number, block in enumerate(state.blocks.reversed()):
+        if block.message_id == COMPACTION and block.state == "running":
+            return put(state, block.changed(source=clean(text), state="completed"))
+        if number > LOOK_BACK:
+            break
+    return note(state, text, "completed", event.scope.task_id, event.at)
 
 
 def _loop_noticed(state: State, event: Any, now: float) -> State:
@@ -277,6 +313,7 @@ EVENTS: Mapping[str, Reducer] = {
     "OperationMarkedUnknown": _operation_unknown,
     "UsageSettled": _usage_settled,
     "BudgetExhausted": _budget_exhausted,
+    "LimitsExtended": _limits_changed,
     "VerificationStarted": _verification_started,
     "VerificationEnded": _verification_ended,
     "VerificationWaived": _verification_waived,

@@ -144,6 +144,25 @@ def _sgr(parameters: str, style: str) -> str:
     return " ".join(dict.fromkeys(words))
 
 
+_LINE_START = re.compile("\x1b\\[0?1?G")
+"""Going to the first column without a carriage return (CHA, ECMA-48 8.3.9)."""
+
+
+def last_lines(text: str, count: int) -> tuple[tuple[Fragment, ...], ...]:
+    """The last lines of a terminal's output that hold anything, styled; a line that was redrawn is its last state."""
+    lines: list[tuple[Fragment, ...]] = []
+    carry = START
+    for line in _LINE_START.sub("\r", text).split("\n"):
+        shown: list[Fragment] = []
+        for state in line.split("\r"):
+            runs, carry = scan(state, carry, styled=True)
+            shown = runs if "".join(part for _, part in runs).strip() else shown
+        carry = Carry(style=carry.style)
+        if shown:
+            lines.append(tuple(shown))
+    return tuple(lines[-count:])
+
+
 def clean(text: str) -> str:
     """A whole text, sanitized: what `scan` shows of it."""
     if _STOP.search(text) is None:

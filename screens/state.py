@@ -69,6 +69,10 @@ class PageRead(NamedTuple):
     more: bool
     newest: bool
     interrupted: str = ""
+    """What the rule at the point of loss says, where the newest page is that of a session which was cut off."""
+    lost_task: str = ""
+    blocked: str = ""
+    """Why its newest task is blocked, for a session that was not cut off."""
 
 
 class ResultRead(NamedTuple):
@@ -116,6 +120,28 @@ class Noted(NamedTuple):
     tone: str
 
 
+class SettingsRead(NamedTuple):
+    """What the next task works with, from the settings in force: model, endpoint and context window."""
+
+    facts: Mapping[str, Any]
+
+
+class Resumed(NamedTuple):
+    """The runtime goes on with a task that was blocked or cut off; its events follow."""
+
+    task_id: str
+    session_id: str
+    text: str
+    limits: Mapping[str, Any]
+
+
+class Titled(NamedTuple):
+    """The runtime has given a session another title."""
+
+    session_id: str
+    title: str
+
+
 class SessionLeft(NamedTuple):
     """`/new`: the next message begins a new session."""
 
@@ -140,6 +166,14 @@ class Queued(NamedTuple):
     task_id: str
 
 
+class Retrying(NamedTuple):
+    """A model request that is sent again at `due` (monotonic seconds): retry `number` of at most `of`."""
+
+    number: int
+    of: int
+    due: float
+
+
 class Decided(NamedTuple):
     """One line of the permission history."""
 
@@ -159,6 +193,7 @@ class TaskView(NamedTuple):
     state: str = ""
     reason: str = ""
     since: float = 0.0
+    state_since: float = 0.0
     turns: int = 0
     tokens: int = 0
     estimated: bool = False
@@ -178,6 +213,8 @@ class State(NamedTuple):
     endpoint: str = ""
     context_window: int = 0
     context_used: int = 0
+    coming: Mapping[str, Any] = {}
+    """What of the three above changes when the running task has ended."""
     session_id: str = ""
     title: str = ""
     yolo: bool = False
@@ -196,6 +233,13 @@ class State(NamedTuple):
     older: int = 0
     more: bool = False
     operations: Mapping[str, int] = {}
+    grace_seconds: float = 5.0
+    """What a cancelled task has before it is forced; a setting of the runtime."""
+    retrying: Retrying | None = None
+    compacts_at: int = 0
+    """Tokens at which the conversation is compacted; 0 while that is not known."""
+    health: tuple[tuple[str, str], ...] = ()
+    """What is not the model's: name and word, as the settings in force say."""
     read_only: str = ""
     """Why nothing runs by itself here: the session was cut off and is only shown."""
 

@@ -116,6 +116,15 @@ class ScriptedUser:
             self.types(str(number))
             self._quiet(0.2)
 
+    def opens_field(self, name: str) -> None:
+        """Give the card the keyboard and open its field, like a person who reads."""
+        self.presses("tab")
+        self.sees("you answer here")
+        while f"\u2502 {name} " not in self.screen:
+            self._quiet(0.4)
+            self.types("e")
+            self._quiet(0.2)
+
     def _quiet(self, seconds: float) -> None:
         """Press nothing for as long as the card's guard wants; what is drawn meanwhile is taken in."""
         end = time.monotonic() + seconds
