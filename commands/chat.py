@@ -14,6 +14,7 @@ from fluzo.screens.app import Options, run_screen
 from .front_door import FILE_NAME, find_root
 
 if TYPE_CHECKING:
+    from fluzo.core.settings import Settings
     from fluzo.host import Host
     from fluzo.screens.link import Opener, Runtime
 
@@ -73,9 +74,21 @@ def runtime_of(host: "Host") -> "Runtime":
             "model": model.model,
             "endpoint": model.base_url,
             "context_window": model.context_window,
+            "compacts_at": host.compacts_at(),
+            "health": _health(host.settings),
             "verification": [list(argv) for argv in host.settings.verification.commands],
         }
     return Runtime(host.port, str(host.root), facts, host.close)
+
+
+def _health(settings: "Settings") -> list[tuple[str, str]]:
+    """What else is on, in words: where telemetry goes, and whether an observer is asked."""
+    telemetry, observer = settings.telemetry, settings.decision
+    where = "off"
+    if telemetry.export_enabled:
+        local = any(part in telemetry.otlp_endpoint for part in ("//127.", "//localhost", "//[::1]"))
+        where = "local" if local else "exported"
+    return [("telemetry", where), ("observer", observer.mode if observer.enabled else "off")]
 
 
 def tui_table(path: Path) -> Mapping[str, Any]:

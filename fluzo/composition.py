@@ -147,7 +147,6 @@ def missing_consent(root: "Root", settings: "Settings") -> list[str]:
 
 
 def _defaults(settings: "Settings", model: "ChatModel") -> "TaskDefaults":
-    from fluzo.context.window import WindowRules
     from fluzo.core.records import Limits
     from fluzo.core.settings import injected_environment
     from fluzo.runtime.budget import Prices
@@ -167,18 +166,25 @@ def _defaults(settings: "Settings", model: "ChatModel") -> "TaskDefaults":
         verification=settings.verification.commands,
         shell_env=injected_environment(settings),
         standing_grants=tuple(grant.model_dump() for grant in settings.policy.grants),
-        window=WindowRules(
-            model.context_window,
-            model.max_output_tokens,
-            settings.context.safety_reserve_tokens,
-            settings.context.safety_reserve_fraction,
-            settings.context.compaction_threshold,
-        ),
+        window=window_rules(settings, model),
         summary_tokens=settings.context.compaction_max_output_tokens,
         prices=Prices(model.input_price_microunits, model.output_price_microunits),
         loops=LoopLimits(harness.same_call_limit, harness.same_failure_limit),
         instruction_files=settings.context.instruction_files,
         config={"model": model.model, "agent": settings.agent.runtime, "harness": harness.model_dump()},
+    )
+
+
+def window_rules(settings: "Settings", model: "ChatModel") -> "WindowRules":
+    from fluzo.context.window import WindowRules
+
+    context = settings.context
+    return WindowRules(
+        model.context_window,
+        model.max_output_tokens,
+        context.safety_reserve_tokens,
+        context.safety_reserve_fraction,
+        context.compaction_threshold,
     )
 
 

@@ -88,6 +88,15 @@ class Host:
     def settings(self) -> "Settings | None":
         return self.loaded.settings if self.loaded else None
 
+    def compacts_at(self) -> int:
+        """Tokens of a conversation with the main model at which it is compacted; 0 without settings."""
+        from fluzo.composition import window_rules
+        from fluzo.context.window import Window
+        from fluzo.core.settings import main_model
+
+        settings = self.settings
+        return Window(window_rules(settings, main_model(settings)[1])).threshold if settings is not None else 0
+
     def owner(self) -> "ControlClient | None":
         """For a read-only host: a connection to the process that owns the workspace, None when none does.
 
