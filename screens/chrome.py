@@ -7,7 +7,7 @@ from typing import Any
 from .keys import Registry
 from .render import RAIL
 from .rows import clock, thousands
-from .state import State, TaskView
+from .state import RUNNING_STATES, State, TaskView
 from .text import Line, cells, drawable, shorten, shorten_path
 from .theme import Glyphs
 
@@ -87,6 +87,10 @@ def rule(state: State, width: int, glyphs: Glyphs, *, focused: bool) -> Line:
         left: Line = [(edge, glyphs.rule), ("class:yolo.fg class:yolo.bg", " YOLO: nothing asks ")]
     else:
         left = [(edge, f"{glyphs.rule} ask ")]
+    task = state.task
+    if task is not None and sum(item.state in RUNNING_STATES for item in state.tasks.values()) > 1:
+        where = shorten(" ".join(drawable(task.text).split()), max(width // 3, 12), glyphs.more)
+        left.append((edge, f"{glyphs.rule * 2} to: {where} "))
     used = sum(cells(part) for _, part in left)
     return [*left, (edge, glyphs.rule * max(width - used - cells(right), 0)), (edge, right)]
 

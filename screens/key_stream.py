@@ -20,6 +20,9 @@ TAIL_SECONDS = 0.005
 """What follows an Escape within this time was sent with it: no hand is that fast."""
 
 _PASTE_START, _PASTE_END = "\x1b[200~", "\x1b[201~"
+BURST_CHARACTERS = 20
+BURST_SECONDS = 0.01
+_INNER_NEWLINE = re.compile("[\r\n]+[^\r\n]")
 _MAX_HELD = 64
 _MAX_HELD_STRING = 4096
 _SEQUENCE = re.compile("\x1b(?:\\[\\[[A-E]|\\[[0-?]*[ -/]*[@-~]|O[ -~]|[\\]P_^X][^\x07\x1b]*(?:\x07|\x1b\\\\))")
@@ -68,6 +71,10 @@ class SequenceFilter:
             self._pasting = True
             return self._known(data[:start]) + _PASTE_START + self._pasted(data[start + len(_PASTE_START) :])
         return self._known(self._hold(data))
+
+    @property
+    def between_keys(self) -> bool:
+        return not (self._pasting or self._held or self._skipping)
 
     def flush(self) -> str:
         """Nothing more came with what is held: a lone Escape is the key, the beginning of a sequence is nothing."""
@@ -127,6 +134,12 @@ class SequenceFilter:
         return sequence if _MOUSE.match(sequence) else ""
 
 
+def is_burst(data: str) -> bool:
+    """Whether keys that arrived together are a paste that the terminal does not mark: too many for a hand, and more of
+    them after a newline. One line and its Enter may have been typed ahead and stay keys."""
+    return len(data) >= BURST_CHARACTERS and "\x1b" not in data and bool(_INNER_NEWLINE.search(data))
+
+
 class KeyStream:
     """A filter and a parser: what was read in, the keys out."""
 
@@ -138,6 +151,16 @@ class KeyStream:
     def feed(self, data: str) -> list[KeyPress]:
         self._parser.feed(self._filter.feed(data))
         return self._taken()
+
+    @property
+    def between_keys(self) -> bool:
+        """Nothing of a paste or a sequence is open."""
+        return self._filter.between_keys
+
+    def paste(self, data: str) -> list[KeyPress]:
+        """The keys of a text that is a paste without its marks; what follows an Escape in it is keys again."""
+        text, escape, rest = data.partition("\x1b")
+        return [*self.feed(f"{_PASTE_START}{text}{_PASTE_END}"), *(self.feed(escape + rest) if escape else [])]
 
     def flush(self) -> list[KeyPress]:
         """The keys that were waiting for more, when nothing more came for a while."""

@@ -6,6 +6,7 @@ while the first frame is on its way, and nothing waits for its answers.
 
 import os
 import re
+import select
 import sys
 import termios
 import time
@@ -17,11 +18,13 @@ from prompt_toolkit.input.vt100 import Vt100Input
 from prompt_toolkit.key_binding.key_processor import KeyPress
 from prompt_toolkit.output.vt100 import Vt100_Output
 
-from .key_stream import KeyStream
+from .key_stream import BURST_SECONDS, KeyStream, is_burst
 
 FRAME_BEGIN, FRAME_END = "\x1b[?2026h", "\x1b[?2026l"
 """Synchronized output: a terminal that knows it shows a frame whole."""
 
+MAX_BURST = 4_000_000
+"""Characters of one paste without marks; what is longer arrives as several."""
 KITTY_ON, KITTY_OFF = "\x1b[>5u", "\x1b[<u"
 """Keys told apart (1), with the key of the Latin layout beside one of another script (4), so that Ctrl+C stays one."""
 _ASK_KITTY = "\x1b[?u"
@@ -42,7 +45,19 @@ class KeyReader(Vt100Input):
         self._stream = KeyStream(on_report, time.monotonic)
 
     def read_keys(self) -> list[KeyPress]:
-        return self._stream.feed(self.stdin_reader.read())
+        data = self.stdin_reader.read()
+        if self._stream.between_keys and is_burst(data):
+            return self._stream.paste(data + self._rest())
+        return self._stream.feed(data)
+
+    def _rest(self) -> str:
+        """What belongs to a paste without marks: everything that comes without a pause."""
+        rest, size, piece = [""], 0, " "
+        while piece and size < MAX_BURST and select.select([self.fileno()], [], [], BURST_SECONDS)[0]:
+            piece = self.stdin_reader.read()
+            rest.append(piece)
+            size += len(piece)
+        return "".join(rest)
 
     def flush_keys(self) -> list[KeyPress]:
         return self._stream.flush()
