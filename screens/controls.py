@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import cast
 
 from prompt_toolkit.formatted_text import StyleAndTextTuples
+from prompt_toolkit.key_binding import KeyBindings
 from prompt_toolkit.layout import Window
 from prompt_toolkit.layout.controls import FormattedTextControl, UIContent
 
@@ -17,9 +18,11 @@ def rows_content(rows: list[Line]) -> UIContent:
     )
 
 
-def text_control(text: Callable[[], Line]) -> FormattedTextControl:
-    """A small text that is asked for each frame."""
-    return FormattedTextControl(lambda: cast(StyleAndTextTuples, text()))
+def text_control(text: Callable[[], Line], keys: KeyBindings | None = None) -> FormattedTextControl:
+    """A small text that is asked for each frame; with keys it can have the keyboard."""
+    return FormattedTextControl(
+        lambda: cast(StyleAndTextTuples, text()), focusable=keys is not None, show_cursor=False, key_bindings=keys
+    )
 
 
 def row(text: Callable[[], Line]) -> Window:

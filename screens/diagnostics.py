@@ -38,7 +38,7 @@ class Diagnostics:
         self._capacity = Reader(screen, self._capacity_read)
         self._log = Reader(screen, self._events_read)
         self._sheet = Sheet(screen, self._rows)
-        self._sheet.on("y")(self._copy)
+        self._sheet.act("pager.copy", self._copy)
         self.focus = sheet_window(self._sheet)
         self.container: AnyContainer = framed(screen, self._head, self.focus)
         self._moment: tuple[object, ...] = ()

@@ -319,8 +319,14 @@ class Link:
         """Go on with a task from the plan that was shown; `text` and `limits` are the task's own."""
         self._send(command, agreed=lambda ack: Resumed(ack.task_id, ack.session_id, text, limits))
 
-    def rename(self, session_id: str, title: str) -> None:
-        self._send(RenameSession(session_id, title), agreed=lambda ack: Titled(ack.session_id, ack.message))
+    def rename(self, session_id: str, title: str, done: Callable[[], None]) -> None:
+        """Give a session another title; `done` is called on the runtime's thread when it is kept."""
+
+        def agreed(ack: Ack) -> Titled:
+            done()
+            return Titled(ack.session_id, ack.message)
+
+        self._send(RenameSession(session_id, title), agreed=agreed)
 
     def queue(self, task_id: str, text: str) -> None:
         self._send(QueueIntervention(task_id, text))

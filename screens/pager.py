@@ -1,16 +1,13 @@
 """The pager: one long text in full, to read, search and copy. Looking changes nothing."""
 
-from functools import partial
 from typing import TYPE_CHECKING, Literal
 
-from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
-from prompt_toolkit.layout import AnyContainer, HSplit, Window
-from prompt_toolkit.layout.controls import UIContent, UIControl
+from prompt_toolkit.layout import AnyContainer, Window
 
-from .controls import row, rows_content
+from .entry import Finder
 from .keys import Registry
+from .sheet import Sheet, framed, headed, hint_line, sheet_window
 from .text import Line, drawable, shorten
-from .transcript import highlighted
 
 if TYPE_CHECKING:
     from .app import Screen
@@ -21,33 +18,11 @@ _CONTEXTS = {
     "composer": "In the composer",
     "transcript": "In the conversation (Tab)",
     "card": "On the permission card",
+    "menu": "In the developer menu (only with `--dev-menu`, F12)",
+    "list": "In the lists of sessions and tasks",
+    "diff": "In the changes",
+    "pager": "In a text in full",
 }
-
-
-class _Body(UIControl):
-    def __init__(self, text: str, keys: KeyBindings) -> None:
-        self.lines = [drawable(line) for line in text.split("\n")]
-        self.top, self.left, self.height = 0, 0, 1
-        self.find = ""
-        self._keys = keys
-
-    def is_focusable(self) -> bool:
-        return True
-
-    def get_key_bindings(self) -> KeyBindings:
-        return self._keys
-
-    def move(self, rows: int) -> None:
-        self.top = max(0, min(self.top + rows, len(self.lines) - self.height))
-
-    def create_content(self, width: int, height: int) -> UIContent:
-        self.height = height
-        self.top = max(0, min(self.top, len(self.lines) - height))
-        shown: list[Line] = []
-        for line in self.lines[self.top : self.top + height]:
-            text: Line = [("", " " + shorten(line[self.left :], width - 2))]
-            shown.append(highlighted(text, self.find) if self.find else text)
-        return rows_content(shown)
 
 
 class Pager:
@@ -59,59 +34,32 @@ class Pager:
         self._name = name
         self._text = text
         self._screen = screen
-        self._body = _Body(text, self._bindings())
-        self.focus = Window(self._body, always_hide_cursor=True, style="class:bg.base")
-        self.container: AnyContainer = HSplit(
-            [
-                row(self._head),
-                Window(char=screen.glyphs.rule, height=1, style="class:border.idle"),
-                self.focus,
-            ]
-        )
+        self._lines: list[Line] = [[("", drawable(line))] for line in text.split("\n")]
+        self._sheet = sheet = Sheet(screen, lambda: self._lines)
+        self._window = sheet_window(sheet)
+        self.focus = self._window
+        finder = Finder(sheet, "pager", self._focused)
+        sheet.act("pager.next", lambda: sheet.seek(1))
+        sheet.act("pager.previous", lambda: sheet.seek(-1))
+        sheet.act("pager.copy", lambda: screen.copy(text, "the text"))
+        self.container: AnyContainer = framed(screen, self._head, finder.entry.container, self.focus)
 
     def hints(self) -> str:
-        return "Up/Down PgUp/PgDn Left/Right scroll  y copy  Esc back"
+        keys = hint_line(self._screen, ("pager.find", "find"), ("pager.copy", "copy"), ("escape", "back"))
+        return f"Up/Down PgUp/PgDn Left/Right scroll  {keys}"
 
     def refresh(self) -> None:
         """The text is what it was when it was opened."""
 
+    def _focused(self, window: Window | None) -> None:
+        self.focus = window or self._window
+        self._screen.app.layout.focus(self.focus)
+
     def _head(self) -> Line:
-        body = self._body
-        last = min(body.top + body.height, len(body.lines))
-        where = f"  rows {body.top + 1} to {last} of {len(body.lines)}"
-        return [("", " "), ("class:text.strong", shorten(drawable(self._name), 60)), ("class:text.muted", where)]
-
-    def _move(self, step: int, event: KeyPressEvent) -> None:
-        self._body.move(step)
-
-    def _bindings(self) -> KeyBindings:
-        keys = KeyBindings()
-        moves = {"down": 1, "j": 1, "up": -1, "k": -1}
-        for key, step in moves.items():
-            keys.add(key)(partial(self._move, step))
-        keys.add("pagedown")(lambda event: self._body.move(self._body.height - 2))
-        keys.add(" ")(lambda event: self._body.move(self._body.height - 2))
-        keys.add("pageup")(lambda event: self._body.move(2 - self._body.height))
-        keys.add("g")(lambda event: self._body.move(-len(self._body.lines)))
-        keys.add("home")(lambda event: self._body.move(-len(self._body.lines)))
-        keys.add("G")(lambda event: self._body.move(len(self._body.lines)))
-        keys.add("end")(lambda event: self._body.move(len(self._body.lines)))
-
-        @keys.add("right")
-        @keys.add("l")
-        def right(event: KeyPressEvent) -> None:
-            self._body.left += 8
-
-        @keys.add("left")
-        @keys.add("h")
-        def left(event: KeyPressEvent) -> None:
-            self._body.left = max(self._body.left - 8, 0)
-
-        @keys.add("y")
-        def copy(event: KeyPressEvent) -> None:
-            self._screen.copy(self._text, "the text")
-
-        return keys
+        sheet, rows = self._sheet, len(self._lines)
+        last = min(sheet.top + sheet.height, rows)
+        where = f"rows {sheet.top + 1} to {last} of {rows}"
+        return headed(shorten(drawable(self._name), 60), "", where, self._screen.layout.columns)
 
 
 def keys_document(registry: Registry) -> str:

@@ -3,9 +3,9 @@
 Invariant: a page never waits. It asks the port, draws what it has, and draws again when the answer is there.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.layout import AnyContainer, HSplit, Window
@@ -13,37 +13,49 @@ from prompt_toolkit.layout.controls import UIContent, UIControl
 
 from fluzo.core.port import Query, Snapshot, TaskDetail, TaskList
 
-from .controls import joined, row, rows_content, text_control
+from .controls import row, rows_content
+from .keys import Context, parse_key
 from .sanitize import visible_text
 from .state import State
 from .text import Line, cells, cut_line, drawable, shorten
+from .transcript import highlighted
 
 if TYPE_CHECKING:
     from .app import Screen
 
-PAGE = 50
-"""Records that a list reads at a time."""
+SIDEWAYS = 8
+"""Columns that a step to the side moves."""
 LIT = "class:bg.select class:text.on_select"
 
 
 class Sheet(UIControl):
-    """`rows` is asked each frame. With `picks` one row is lit and stays in view; `moved` is called after each move."""
+    """`rows` is asked each frame. With `picks` one row is lit and stays in view; `moved` is called after each move.
+
+    Its keys are those of the registry in `context`. `shifts` says that rows move sideways as a whole; else `left` is
+    for whoever makes the rows.
+    """
 
     def __init__(
         self,
         screen: "Screen",
         rows: Callable[[], Sequence[Line]],
         *,
+        context: Context = "pager",
         picks: bool = False,
+        shifts: bool = True,
         moved: Callable[[], None] = lambda: None,
     ) -> None:
         self._screen = screen
         self._rows = rows
         self._moved = moved
         self._picks = picks
+        self._shifts = shifts
         self.keys = KeyBindings()
-        self.top, self.left, self.height, self.lit = 0, 0, 1, 0
-        self._bind()
+        self.top, self.left, self.width, self.height, self.lit = 0, 0, 1, 1, 0
+        self.find = ""
+        self.at = -1
+        """The row of the match that was gone to."""
+        self._bind(context)
 
     def is_focusable(self) -> bool:
         return True
@@ -51,14 +63,10 @@ class Sheet(UIControl):
     def get_key_bindings(self) -> KeyBindings:
         return self.keys
 
-    def on(self, *keys: str) -> Callable[[Callable[[], object]], None]:
-        """Have these keys call a function."""
-
-        def register(call: Callable[[], object]) -> None:
-            for key in keys:
-                self.keys.add(key)(partial(self._call, call))
-
-        return register
+    def act(self, action_id: str, call: Callable[[], object]) -> None:
+        """Have the keys of an action call a function."""
+        for shown in self._screen.registry.actions[action_id].keys:
+            self.keys.add(*parse_key(shown))(partial(self._call, call))
 
     def _call(self, call: Callable[[], object], event: KeyPressEvent) -> None:
         self._screen.flash = ""
@@ -72,21 +80,41 @@ class Sheet(UIControl):
             self.top = max(0, min(self.top + rows, last + 1 - self.height))
         self._moved()
 
-    def _bind(self) -> None:
-        self.on("down", "j")(lambda: self.move(1))
-        self.on("up", "k")(lambda: self.move(-1))
-        self.on("pagedown", " ")(lambda: self.move(max(self.height - 2, 1)))
-        self.on("pageup")(lambda: self.move(-max(self.height - 2, 1)))
-        self.on("g", "home")(lambda: self.move(-len(self._rows())))
-        self.on("G", "end")(lambda: self.move(len(self._rows())))
-        self.on("right", "l")(lambda: self._sideways(8))
-        self.on("left", "h")(lambda: self._sideways(-8))
+    def show(self, row: int) -> None:
+        """Bring a row into view, and light it where one is lit."""
+        if self._picks:
+            self.lit = row
+        elif not self.top <= row < self.top + self.height:
+            self.top = max(0, min(row - self.height // 3, len(self._rows()) - self.height))
+
+    def seek(self, step: int) -> None:
+        """Go to the next row (or for -1 the one before) that has the text in `find`, around the end."""
+        wanted, rows = self.find.lower(), self._rows()
+        if not wanted or not rows:
+            return
+        for distance in range(1, len(rows) + 1):
+            number = (self.at + step * distance) % len(rows)
+            if wanted in "".join(part for _, part in rows[number]).lower():
+                self.at = number
+                self.show(number)
+                return
+        self._screen.say(f'"{self.find}" is not found')
+
+    def _bind(self, context: Context) -> None:
+        self.act(f"{context}.down", lambda: self.move(1))
+        self.act(f"{context}.up", lambda: self.move(-1))
+        self.act(f"{context}.page_down", lambda: self.move(max(self.height - 2, 1)))
+        self.act(f"{context}.page_up", lambda: self.move(-max(self.height - 2, 1)))
+        self.act(f"{context}.top", lambda: self.move(-len(self._rows())))
+        self.act(f"{context}.end", lambda: self.move(len(self._rows())))
+        self.act(f"{context}.right", lambda: self._sideways(SIDEWAYS))
+        self.act(f"{context}.left", lambda: self._sideways(-SIDEWAYS))
 
     def _sideways(self, columns: int) -> None:
         self.left = max(self.left + columns, 0)
 
     def create_content(self, width: int, height: int) -> UIContent:
-        self.height = height
+        self.width, self.height = width, height
         rows = self._rows()
         if self._picks:
             self.lit = max(0, min(self.lit, len(rows) - 1))
@@ -94,8 +122,11 @@ class Sheet(UIControl):
         self.top = max(0, min(self.top, len(rows) - height))
         shown = []
         for number, line in enumerate(rows[self.top : self.top + height], self.top):
-            drawn = fitted(line, self.left, width - 1)
-            shown.append(_lit(drawn, width - 1) if self._picks and number == self.lit else [("", " "), *drawn])
+            drawn = fitted(line, self.left if self._shifts else 0, width - 1)
+            if self._picks and number == self.lit:
+                shown.append(_lit(drawn, width - 1))
+            else:
+                shown.append([("", " "), *(highlighted(drawn, self.find) if self.find else drawn)])
         return rows_content(shown)
 
 
@@ -130,16 +161,26 @@ def column(text: str, width: int) -> str:
     return text + " " * (width - cells(text))
 
 
-def framed(
-    screen: "Screen", head: Callable[[], Line], sheet: Window, below: Callable[[], list[Line]] | None = None
-) -> AnyContainer:
-    """A page: a head, the rows, and below them what the lit row is about."""
-    rule = Window(char=screen.glyphs.rule, height=1, style="class:border.idle")
-    parts: list[AnyContainer] = [row(head), rule, sheet]
-    if below is not None:
-        panel = Window(text_control(lambda: joined(below())), height=7, always_hide_cursor=True)
-        parts += [Window(char=screen.glyphs.rule, height=1, style="class:border.idle"), panel]
-    return HSplit(parts)
+def framed(screen: "Screen", head: Callable[[], Line], *parts: AnyContainer) -> AnyContainer:
+    """A page: a head, a rule, and what it shows."""
+    return HSplit([row(head), rule_window(screen), *parts])
+
+
+def rule_window(screen: "Screen") -> Window:
+    return Window(char=screen.glyphs.rule, height=1, style="class:border.idle")
+
+
+def headed(name: str, left: str, right: str, width: int) -> Line:
+    """The head of a page: its name and what it is about at the left, how it stands at the right."""
+    room = max(width - cells(name) - cells(right) - 6, 0)
+    left = shorten(left, room) if left else ""
+    gap = " " * max(width - cells(name) - cells(left) - cells(right) - 4, 1)
+    return [("", " "), ("class:text.strong", name), ("class:text.muted", f"  {left}{gap}{right}")]
+
+
+def hint_line(screen: "Screen", *hints: tuple[str, str]) -> str:
+    """Keys and what they do, for the status row; the keys are those of the registry now."""
+    return "  ".join(f"{screen.registry.key(action)} {text}" for action, text in hints)
 
 
 def sheet_window(sheet: Sheet) -> Window:
@@ -203,52 +244,3 @@ class Reader:
         if query is not None:
             self.ask(query)
         self._screen.changed()
-
-
-class Records:
-    """Records of one kind, newest first, a page at a time, and which of them is lit on the sheet.
-
-    `query(limit, before)` asks for a page. The lit record stays the same one when newer ones come.
-    """
-
-    def __init__(
-        self, screen: "Screen", name: str, query: Callable[[int, str], Query], taken: Callable[[], None], sheet: Sheet
-    ) -> None:
-        self._name = name
-        self._sheet = sheet
-        self._query = query
-        self._changed = taken
-        self.reader = Reader(screen, self._taken)
-        self.items: list[Mapping[str, Any]] = []
-        self.more = False
-        self.read_once = False
-
-    @property
-    def lit(self) -> Mapping[str, Any] | None:
-        return self.items[min(self._sheet.lit, len(self.items) - 1)] if self.items else None
-
-    def read(self) -> None:
-        """Read again what is there, and at least the first page."""
-        self.reader.ask(self._query(max(PAGE, len(self.items)), ""))
-
-    def read_older(self) -> None:
-        if self.more and not self.reader.busy:
-            self.reader.ask(self._query(PAGE, str(self.items[-1]["id"])))
-
-    def _taken(self, query: Query, snapshot: Snapshot) -> None:
-        page = list(snapshot.data[self._name])
-        asked: Any = query
-        lit = self.lit
-        self.items = [*self.items, *page] if asked.before else page
-        if lit is not None and self._sheet.lit:
-            ids = [item["id"] for item in self.items]
-            self._sheet.lit = ids.index(lit["id"]) if lit["id"] in ids else self._sheet.lit
-        self.more = len(page) >= asked.limit
-        self.read_once = True
-        self._changed()
-
-    def empty_text(self, nothing: str) -> str:
-        """What to show while there is no record."""
-        if self.reader.problem:
-            return self.reader.problem
-        return nothing if self.read_once else "Reading."

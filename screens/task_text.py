@@ -8,10 +8,10 @@ from typing import Any
 
 from .changes import verdicts
 from .render import wrapped
-from .rows import clock, facts_of, subject_of, thousands, verb_of
+from .rows import clock, count, facts_of, subject_of, thousands, verb_of
 from .sanitize import clean
 from .sheet import column, safe
-from .text import Line
+from .text import Line, shorten
 from .theme import Glyphs
 
 STYLES = {
@@ -28,6 +28,54 @@ STYLES = {
 }
 _MUTED, _PLAIN, _STRONG = "class:text.muted", "class:text.primary", "class:text.strong"
 _OUTPUT_ROWS = 12
+_TITLE = 120
+
+
+WORDS = {"completed": "done", "pending": "queued", "ready": "queued"}
+VERDICTS = {"passed": "checked", "stale": "stale", "waived": "waived", "unverified": "unverified", "not_run": ""}
+REASONS = {
+    "budget_exhausted": "limit",
+    "permission_required": "permission",
+    "permission_denied": "denied",
+    "input_required": "answer",
+    "verification_failed": "checks",
+    "provider_auth": "key",
+    "rate_limited": "rate limit",
+    "context_overflow": "context",
+    "capacity_full": "slots",
+    "capacity_timeout": "slots",
+    "task_interrupted": "cut off",
+    "task_failed": "agent",
+    "outcome_unknown": "unknown",
+    "cancelled": "by you",
+}
+"""The machine's reasons in a word or two; those of a family by their beginning, below."""
+_FAMILIES = {"provider": "model", "redirect": "model", "storage": "disk", "store": "disk", "workspace": "workspace"}
+
+
+def state_word(task: Mapping[str, Any]) -> str:
+    """The state in the word of the design; a task that nobody ended is interrupted."""
+    state = safe(task["state"])
+    if state == "blocked" and task.get("reason") == "task_interrupted":
+        return "interrupted"
+    return WORDS.get(state, state)
+
+
+def reason_word(task: Mapping[str, Any], grace_left: float) -> str:
+    """Why a task is where it is. `grace_left` are the seconds that a cancelled one has until it is forced."""
+    state, reason = str(task["state"]), str(task.get("reason") or "")
+    if state in ("running", "waiting", "pending", "ready"):
+        return {"running": f"turn {task['turns']}", "waiting": "you"}.get(state, "writer")
+    if state == "stopping":
+        return f"{grace_left:.0f} s" if grace_left >= 1 else "ending"
+    if state == "completed":
+        return VERDICTS.get(str(task.get("verdict") or ""), "")
+    family = _FAMILIES.get(reason.partition("_")[0], "")
+    return REASONS.get(reason) or family or safe(reason).replace("_", " ")
+
+
+def style_of(task: Mapping[str, Any]) -> str:
+    return STYLES.get(str(task["state"]), _MUTED)
 
 
 def glyph_of(state: str, glyphs: Glyphs) -> str:
@@ -36,24 +84,34 @@ def glyph_of(state: str, glyphs: Glyphs) -> str:
     return known.get(state, glyphs.waiting)
 
 
-def task_row(task: Mapping[str, Any], width: int, elapsed: float, glyphs: Glyphs) -> Line:
+def task_columns(width: int) -> Line:
+    """The names over the rows of the list."""
+    return [(_MUTED, f"  {'state':<12}{column('task', task_room(width))} {'reason':<11}{'time':>8}{'tok':>8}")]
+
+
+def task_room(width: int) -> int:
+    return max(width - 43, 12)
+
+
+def task_row(task: Mapping[str, Any], width: int, elapsed: float, grace_left: float, glyphs: Glyphs) -> Line:
     """One row of the list: state, text, reason, active time and tokens."""
-    state = safe(task["state"])
-    reason = safe(task.get("reason")).replace("_", " ")
-    room = max(width - 54, 12)
-    style = STYLES.get(state, _MUTED)
+    glyph = glyph_of(str(task["state"]), glyphs)
+    tokens = thousands(float(task["tokens"])) if task["tokens"] else "-"
     return [
-        (style, f"{glyph_of(state, glyphs)} {column(state, 10)}"),
-        (_PLAIN, column(safe(task["text"]), room)),
-        (_MUTED, f"  {column(reason, 18)} {clock(elapsed):>8} {thousands(float(task['tokens'])):>7}"),
+        (style_of(task), f"{glyph} {column(state_word(task), 12)}"),
+        (_PLAIN, column(safe(task["text"]), task_room(width))),
+        (_MUTED, f" {column(reason_word(task, grace_left), 11)}{clock(elapsed):>8}{tokens:>8}"),
     ]
 
 
-def about_task(task: Mapping[str, Any], detail: Mapping[str, Any] | None, elapsed: float) -> list[Line]:
-    """What stands below the list for the lit task, at most seven rows."""
-    reason = safe(task.get("reason")).replace("_", " ")
-    head = f"  {safe(task['state'])}{f': {reason}' if reason else ''}  {clock(elapsed)}"
-    rows: list[Line] = [[(_STRONG, safe(task["text"])[:60]), (STYLES.get(str(task["state"]), _MUTED), head)]]
+def about_task(
+    task: Mapping[str, Any], detail: Mapping[str, Any] | None, elapsed: float, grace_left: float = 0.0
+) -> list[Line]:
+    """What stands below or beside the list for the lit task, at most eight rows."""
+    word = "waiting for you" if task["state"] == "waiting" else state_word(task)
+    why = reason_word(task, grace_left) if task["state"] not in ("running", "waiting") else ""
+    head = f"{word}{f': {why}' if why else ''}  {clock(elapsed)}"
+    rows: list[Line] = [[(_STRONG, shorten(safe(task["text"]), _TITLE))], [(style_of(task), head)]]
     if detail is None:
         return rows
     for item in list(detail["pending"])[:2]:
@@ -67,8 +125,10 @@ def about_task(task: Mapping[str, Any], detail: Mapping[str, Any] | None, elapse
     used += f"{thousands(float(task['tokens']))} of {thousands(float(limits.get('max_total_tokens') or 0))} tokens"
     rows.append([(_MUTED, "used: "), (_PLAIN, used)])
     queued = len(detail.get("interventions") or {})
-    words = f"  {queued} queued to it" if queued else ""
+    words = f"  {count(queued, 'message', 'messages')} queued to it" if queued else ""
     rows.append([(_MUTED, "trace: "), (_PLAIN, trace_of(detail)), (_MUTED, words)])
+    if detail["attempts"] and (model := detail["attempts"][-1].get("model")):
+        rows.append([(_MUTED, "model: "), (_PLAIN, safe(model))])
     return rows
 
 
@@ -115,7 +175,7 @@ def task_rows(detail: Mapping[str, Any], width: int) -> list[Line]:
     task = detail["task"]
     result = task.get("result") or {}
     reason = safe(task.get("reason")).replace("_", " ")
-    state = f"{safe(task['state'])}{f': {reason}' if reason else ''}"
+    state = f"{state_word(task)}{f': {reason}' if reason else ''}"
     rows: list[Line] = [[(STYLES.get(str(task["state"]), _MUTED), state), (_MUTED, f"   task {safe(task['id'])}")]]
     when = f"asked {moment_of(task['created_at'])}, last change {moment_of(task['updated_at'])} UTC"
     rows += [[(_MUTED, when)], *_text("request", task["text"], width)]

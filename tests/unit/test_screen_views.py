@@ -1,12 +1,16 @@
 from typing import Any
 
+import pytest
+
 from fluzo.screens.diagnostics import budget_rows, event_row, slot_rows
 from fluzo.screens.diff import result_rows
 from fluzo.screens.diff_text import YOURS, diff_rows
-from fluzo.screens.sessions import about_session, session_row
+from fluzo.screens.session_text import about_session, session_row
 from fluzo.screens.sheet import fitted
-from fluzo.screens.task_text import check_rows, operation_line
+from fluzo.screens.task_text import check_rows, operation_line, reason_word, state_word
+from fluzo.screens.task_text import task_row as show_task
 from fluzo.screens.text import Line, cells
+from fluzo.screens.theme import UNICODE
 
 SESSION = {
     "id": "s_1",
@@ -44,19 +48,58 @@ def test_a_row_is_cut_in_cells_wherever_it_begins() -> None:
     assert text(fitted(line, 1, 3)) == "b…"
 
 
-def test_a_session_shows_its_title_and_when_it_was_used_with_nothing_hidden() -> None:
-    shown = text(session_row(SESSION, 40, here=True))
-    assert "Fix<U+001B>[31m it" in shown
+def test_a_session_shows_its_title_branch_and_when_it_was_used_with_nothing_hidden() -> None:
+    shown = text(session_row({**SESSION, "branch": "main\u202e", "turns": 12}, 100, here=True))
+    assert "* Fix<U+001B>[31m it" in shown
+    assert "main<U+202E>" in shown
     assert "2026-01-02 11:12" in shown
-    assert shown.endswith("open")
+    assert shown.endswith("12")
+    assert shown.startswith("empty"), "without a task it has no state"
+
+
+@pytest.mark.parametrize("width", [58, 70, 78, 110])
+def test_a_row_of_a_list_is_as_wide_as_its_columns_and_no_wider(width: int) -> None:
+    record = {**SESSION, "title": "漢字" * 80, "branch": "b" * 40, "state": "blocked", "reason": "x" * 80, "turns": 999}
+    assert cells(text(session_row(record, width, here=True))) <= width
+    row = task_row(text="漢字" * 80, reason="r" * 80, tokens=10**9)
+    assert cells(text(show_task(row, width, 10**6, 0.0, UNICODE))) <= width
 
 
 def test_a_session_tells_of_its_newest_task_its_first_text_and_its_last_words() -> None:
-    messages = [{"role": "assistant", "text": "all\ngreen"}, {"role": "tool", "text": "no"}]
-    tasks = [task_row(), task_row(id="t_0", text="the first", turns=4, state="completed", reason="")]
-    rows = [text(line) for line in about_session(SESSION, {"tasks": tasks, "messages": messages})]
-    assert rows[1] == "created 2026-01-01 10:00 UTC, 2 tasks, 7 turns"
-    assert rows[2:] == ["state blocked: task interrupted", "first the first", "last  all green"]
+    record = {
+        **SESSION,
+        "state": "blocked",
+        "reason": "budget_exhausted",
+        "turns": 7,
+        "first": "the first",
+        "last": "all\ngreen",
+    }
+    rows = [text(line) for line in about_session(record)]
+    assert rows[1] == "created 2026-01-01, 7 turns, 0 tokens"
+    assert rows[2:] == ["state: blocked: budget exhausted", 'first: "the first"', 'last:  "all green"']
+
+
+REASONS = [
+    ({"state": "running", "turns": 9}, "running", "turn 9"),
+    ({"state": "waiting"}, "waiting", "you"),
+    ({"state": "pending"}, "queued", "writer"),
+    ({"state": "blocked", "reason": "budget_exhausted"}, "blocked", "limit"),
+    ({"state": "blocked", "reason": "task_interrupted"}, "interrupted", "cut off"),
+    ({"state": "blocked", "reason": "provider_unavailable"}, "blocked", "model"),
+    ({"state": "failed", "reason": "odd_\x1bcode"}, "failed", "odd <U+001B>code"),
+    ({"state": "completed", "reason": "", "verdict": "passed"}, "done", "checked"),
+    ({"state": "completed", "reason": "", "verdict": "unverified"}, "done", "unverified"),
+    ({"state": "stopping"}, "stopping", "3 s"),
+]
+
+
+@pytest.mark.parametrize(("record", "state", "reason"), REASONS)
+def test_a_task_has_a_word_for_its_state_and_one_for_the_machines_reason(
+    record: dict[str, Any], state: str, reason: str
+) -> None:
+    task = task_row(**record)
+    assert (state_word(task), reason_word(task, 3.0)) == (state, reason)
+    assert reason_word({**task, "state": "stopping"}, -1.0) == "ending"
 
 
 def test_an_operation_without_a_recorded_end_is_unknown_and_never_done() -> None:

@@ -1,0 +1,101 @@
+"""One line that is typed on a page: what to find, or a new title. Esc leaves it without an effect.
+
+Invariant: while it is open it has the keyboard, and its keys reach nothing else of the page.
+"""
+
+from collections.abc import Callable
+
+from prompt_toolkit.buffer import Buffer
+from prompt_toolkit.filters import Condition
+from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+from prompt_toolkit.keys import Keys
+from prompt_toolkit.layout import ConditionalContainer, VSplit, Window
+from prompt_toolkit.layout.controls import BufferControl
+
+from .controls import text_control
+from .sheet import Sheet
+
+
+class Entry:
+    """`focused` gives the keyboard to the window of the entry, or back to the page for None.
+
+    `changed` is called after each change of the text.
+    """
+
+    def __init__(self, focused: Callable[[Window | None], None], changed: Callable[[], None] = lambda: None) -> None:
+        self._focused = focused
+        self._label = ""
+        self._done: Callable[[str], None] = lambda text: None
+        self._left: Callable[[], None] = lambda: None
+        self.shown = False
+        self.buffer = Buffer(multiline=False, on_text_changed=lambda _: changed())
+        self.window = Window(BufferControl(self.buffer, key_bindings=self._keys()), height=1)
+        label = Window(
+            text_control(lambda: [("class:accent.primary", f" {self._label} ")]), width=self._width, height=1
+        )
+        self.container = ConditionalContainer(VSplit([label, self.window]), Condition(lambda: self.shown))
+
+    @property
+    def text(self) -> str:
+        return self.buffer.text
+
+    @property
+    def searching(self) -> bool:
+        """What is typed is what to find."""
+        return self._label == "/"
+
+    def ask(self, label: str, text: str, done: Callable[[str], None], left: Callable[[], None] = lambda: None) -> None:
+        """Take the keyboard: Enter calls `done` with the text, Esc calls `left`. Either gives the keyboard back."""
+        self._label, self._done, self._left = label, done, left
+        self.shown = True
+        self.buffer.text = text
+        self.buffer.cursor_position = len(text)
+        self._focused(self.window)
+
+    def close(self) -> None:
+        self.shown = False
+        self.buffer.text = ""
+
+    def _width(self) -> int:
+        return len(self._label) + 2
+
+    def _keys(self) -> KeyBindings:
+        keys = KeyBindings()
+
+        @keys.add("enter")
+        def enter(event: KeyPressEvent) -> None:
+            self._focused(None)
+            self._done(self.text)
+
+        @keys.add("escape")
+        def escape(event: KeyPressEvent) -> None:
+            self.close()
+            self._focused(None)
+            self._left()
+
+        @keys.add(Keys.BracketedPaste)
+        def paste(event: KeyPressEvent) -> None:
+            self.buffer.insert_text(" ".join(event.data.split()))
+
+        for key in ("tab", "s-tab", "up", "down"):
+            keys.add(key)(_nothing)
+        return keys
+
+
+def _nothing(event: KeyPressEvent) -> None:
+    """A key that means something elsewhere."""
+
+
+class Finder:
+    """Find in the rows of a sheet: what is typed is marked, Enter goes to the next match, Esc takes the marks away."""
+
+    def __init__(self, sheet: Sheet, context: str, focused: Callable[[Window | None], None]) -> None:
+        self._sheet = sheet
+        self.entry = Entry(focused, self._typed)
+        sheet.act(f"{context}.find", self._ask)
+
+    def _ask(self) -> None:
+        self.entry.ask("/", self._sheet.find, lambda text: self._sheet.seek(1))
+
+    def _typed(self) -> None:
+        self._sheet.find = self.entry.text

@@ -1,0 +1,101 @@
+"""A session in words: its row in the list and what is known of it before it is opened. Pure."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from .rows import count, thousands
+from .sheet import column, safe
+from .task_text import STYLES, VERDICTS, state_word
+from .text import Line, shorten
+
+_MUTED, _PLAIN, _STRONG = "class:text.muted", "class:text.primary", "class:text.strong"
+_BRANCH = 14
+_BESIDES = 37
+"""Columns of a row that are neither the title's nor the branch's."""
+_NARROW = 66
+"""Below it a row has no room for the branch, which the preview shows then."""
+_WORDS = 160
+"""Columns of the first and the last words."""
+RECOVERED = "recovered"
+
+
+def session_state(item: Mapping[str, Any]) -> str:
+    """The state of its newest task; a session that was cut off is one that was recovered."""
+    if not item.get("state"):
+        return "empty"
+    word = state_word(item)
+    return RECOVERED if word == "interrupted" else word
+
+
+def words_of(item: Mapping[str, Any]) -> str:
+    """What a search looks through: title, first and last words, branch, changed files, state."""
+    paths = " ".join(map(str, item.get("paths") or ()))
+    texts = (str(item.get(key) or "") for key in ("title", "first", "last", "branch", "id"))
+    return " ".join((*texts, paths, session_state(item)))
+
+
+def _branch(text: str, width: int) -> str:
+    return f" {column(text, _BRANCH)}" if width >= _NARROW else ""
+
+
+def _title(text: str, width: int) -> str:
+    return column(text, width - _BESIDES - (_BRANCH + 1 if width >= _NARROW else 0))
+
+
+def session_columns(width: int) -> Line:
+    """The names over the rows of the list."""
+    return [
+        (
+            _MUTED,
+            f"{'state':<11} {_title('title', width)}{_branch('branch', width)} {'last used (UTC)':<16}{'turns':>7}",
+        )
+    ]
+
+
+def session_row(item: Mapping[str, Any], width: int, *, here: bool) -> Line:
+    """One session: state, title, branch, when it was last used, its turns. The one on the screen has a star."""
+    state = session_state(item)
+    style = "class:state.recovered" if state == RECOVERED else STYLES.get(str(item.get("state")), _MUTED)
+    title = f"{'* ' if here else ''}{safe(item['title']) or '(no title)'}"
+    used = column(moment_text(item["updated_at"]), 16)
+    return [
+        (style, column(state, 11)),
+        (_PLAIN, f" {_title(title, width)}"),
+        (_MUTED, f"{_branch(safe(item.get('branch')), width)} {used}{item.get('turns') or 0:>7}"),
+    ]
+
+
+def about_session(item: Mapping[str, Any]) -> list[Line]:
+    """What is known of a session before it is opened, at most eight rows."""
+    created = safe(str(item["created_at"])[:10])
+    tokens = thousands(float(item.get("tokens") or 0))
+    figures = f"{count(int(item.get('turns') or 0), 'turn', 'turns')}, {tokens} tokens"
+    rows: list[Line] = [
+        [(_STRONG, safe(item["title"]))],
+        [(_MUTED, f"created {created}, {figures}")],
+        [(_MUTED, "state: "), (_PLAIN, _state_text(item))],
+    ]
+    if branch := safe(item.get("branch")):
+        rows[1].append((_MUTED, f", branch {branch}"))
+    for name, key in (("first: ", "first"), ("last:  ", "last")):
+        if text := safe(item.get(key)):
+            rows.append([(_MUTED, name), (_PLAIN, f'"{shorten(text, _WORDS)}"')])
+    if paths := item.get("paths") or ():
+        files = f"changed {count(len(paths), 'file', 'files')}  +{item['added']} -{item['removed']}  "
+        rows.append([(_MUTED, files), (_PLAIN, safe(", ".join(map(str, paths))))])
+    if verdict := VERDICTS.get(str(item.get("verdict") or "")):
+        rows.append([(_MUTED, "checks of the last task: "), (_PLAIN, verdict)])
+    return rows
+
+
+def _state_text(item: Mapping[str, Any]) -> str:
+    """`blocked: budget exhausted`, and of a recovered one that nothing of it is run again by itself."""
+    state, reason = session_state(item), safe(item.get("reason")).replace("_", " ")
+    if state == RECOVERED:
+        return "recovered; R goes on with it (asks)"
+    return f"{state}: {reason}" if reason else state
+
+
+def moment_text(at: object) -> str:
+    """Date and minute of a recorded instant (UTC)."""
+    return safe(str(at)[:16].replace("T", " "))
