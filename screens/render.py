@@ -66,7 +66,7 @@ class BlockRenderer:
 
     def rows(self, block: Block, previous: Block | None, width: int, now: float) -> list[Line]:
         """The rows of a block without its rail, at most `width` cells; a gap before it counts as its first row."""
-        gap = _gap(block, previous)
+        gap = has_gap(block, previous)
         if block.heard and block.state == "running" and now - block.heard >= SILENT_SECONDS:
             still = f"no tokens for {now - block.heard:.0f} s"
             quiet = self.rows(block._replace(heard=0.0), previous, width, now)
@@ -267,7 +267,8 @@ def _one_row(line: Sequence[Fragment], width: int, more: str, *, colors: bool) -
     return drawn if cut == flat else [*cut_line(drawn, 0, len(cut) - len(more)), ("class:text.faint", more)]
 
 
-def _gap(block: Block, previous: Block | None) -> bool:
+def has_gap(block: Block, previous: Block | None) -> bool:
+    """Whether an empty row stands before a block."""
     if previous is None:
         return True
     rows = ("tool", "thought", "note")

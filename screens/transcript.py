@@ -12,8 +12,9 @@ from prompt_toolkit.mouse_events import MouseEvent
 
 from .blocks import Block
 from .controls import rows_content
+from .folding import fold_at, folded_row
 from .pointing import Pointer
-from .render import RAIL, BlockRenderer
+from .render import RAIL, BlockRenderer, has_gap
 from .state import State
 from .text import Fragment, Line, cells, drawable, justify
 
@@ -61,9 +62,13 @@ class Transcript(UIControl):
 
     def rows_of(self, key: int) -> list[Line]:
         """The rows of a block at the width of now."""
-        blocks = self._state().blocks
+        blocks, width = self._state().blocks, max(self.width - EDGE, 8)
         previous = blocks.get(key - 1)
-        return self.renderer.rows(blocks[key], previous, max(self.width - EDGE, 8), self._now())
+        first, last = fold_at(blocks, key)
+        if first < last:
+            gap: list[Line] = [[]] if has_gap(blocks[key], previous) else []
+            return [*gap, folded_row(blocks, first, last, width, self.renderer.glyphs)] if key == first else []
+        return self.renderer.rows(blocks[key], previous, width, self._now())
 
     def reset(self) -> None:
         """Another conversation: its end, followed."""
