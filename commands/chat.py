@@ -12,46 +12,69 @@ from typing import TYPE_CHECKING, Any
 from fluzo.screens.app import Options, run_screen
 
 from .front_door import FILE_NAME, find_root
+from .options import GlobalOptions
 
 if TYPE_CHECKING:
     from fluzo.core.settings import Settings
     from fluzo.host import Host
     from fluzo.screens.link import Opener, Runtime
 
+REDUCED_MOTION = "FLUZO_REDUCED_MOTION"
+"""Set and not 0: nothing moves, whatever is saved."""
 
-def chat(
-    workspace: Path | None, config: Path | None, sets: Mapping[str, str], *, yolo: bool, fps: int | None = None
-) -> int:
+
+def chat(given: GlobalOptions) -> int:
     """Show the full screen for a workspace that has settings; the exit status."""
-    start = (workspace or Path.cwd()).absolute()
+    start = (given.workspace or Path.cwd()).absolute()
     root = find_root(start)
-    options = screen_options(root, tui_table(config or root / FILE_NAME), sets, yolo=yolo, fps=fps)
-    flags = {**sets, **({"tui.animation_fps": str(fps)} if fps is not None else {})}
+    options = screen_options(root, tui_table(given.config or root / FILE_NAME), given)
+    flags = tuple(f"{key}={value}" for key, (value, _) in _flags(given).items())
 
     def opener() -> "Opener":
-        return lambda: _open(start, config, tuple(f"{key}={value}" for key, value in flags.items()))
+        return lambda: _open(start, given.config, flags)
 
     return run_screen(options, opener)
 
 
-def screen_options(
-    root: Path, table: Mapping[str, Any], sets: Mapping[str, str], *, yolo: bool, fps: int | None
-) -> Options:
+def screen_options(root: Path, table: Mapping[str, Any], given: GlobalOptions) -> Options:
     """What the screen is told before the runtime is there: from the command line, else the `[tui]` table."""
-    stored = table.get("notifications")
-    notices: Mapping[str, Any] = stored if isinstance(stored, dict) else {}
+    flags = _flags(given)
+    still = os.environ.get(REDUCED_MOTION, "") not in ("", "0")
+    locks = {key: option for key, (_, option) in flags.items()}
+
+    def value(key: str) -> Any:
+        if f"tui.{key}" in flags:
+            return flags[f"tui.{key}"][0]
+        found: Any = table
+        for part in key.split("."):
+            found = found.get(part) if isinstance(found, dict) else None
+        return found
+
     return Options(
         folder=_shown(root),
         root=str(root),
-        theme=str(sets.get("tui.theme", table.get("theme", "default"))),
-        animation_fps=_fps(fps if fps is not None else sets.get("tui.animation_fps", table.get("animation_fps", 60))),
-        reduced_motion=bool(os.environ.get("FLUZO_REDUCED_MOTION")) or _flag(sets, table, "reduced_motion"),
-        yolo=yolo,
-        notice_seconds=_bounded(notices.get("duration_seconds"), 5, 1, 30),
-        max_notices=_bounded(notices.get("max_visible"), 3, 1, 5),
-        desktop_notices=notices.get("desktop_enabled") is True,
+        theme=str(value("theme") or "default"),
+        animation_fps=_fps(value("animation_fps")),
+        reduced_motion=still or _on(value("reduced_motion")),
+        yolo=given.yolo,
+        notice_seconds=_bounded(value("notifications.duration_seconds"), 5, 1, 30),
+        max_notices=_bounded(value("notifications.max_visible"), 3, 1, 5),
+        desktop_notices=_on(value("notifications.desktop_enabled")),
+        render_diagnostics=_on(value("flags.render_diagnostics")),
+        dev_menu=_on(value("dev_menu")),
+        locks={**locks, "tui.reduced_motion": REDUCED_MOTION} if still else locks,
         environ=dict(os.environ),
     )
+
+
+def _flags(given: GlobalOptions) -> dict[str, tuple[str, str]]:
+    """The settings that the command line fixes for this run, each with its value and the option that does."""
+    flags = {key: (value, "--set") for key, value in given.sets.items()}
+    if given.animation_fps is not None:
+        flags["tui.animation_fps"] = (str(given.animation_fps), "--animation-fps")
+    if given.dev_menu is not None:
+        flags["tui.dev_menu"] = (str(given.dev_menu).lower(), "--dev-menu" if given.dev_menu else "--no-dev-menu")
+    return flags
 
 
 def _open(start: Path, config: Path | None, sets: Sequence[str]) -> "Runtime":
@@ -109,11 +132,14 @@ def _fps(value: object) -> int:
 
 def _bounded(value: object, default: int, low: int, high: int) -> int:
     """A number in its range, else the default: the runtime tells about a wrong one."""
+    if isinstance(value, str) and value.isdecimal():
+        value = int(value)
     return value if isinstance(value, int) and low <= value <= high else default
 
 
-def _flag(sets: Mapping[str, str], table: Mapping[str, Any], key: str) -> bool:
-    return sets[f"tui.{key}"] == "true" if f"tui.{key}" in sets else table.get(key) is True
+def _on(value: object) -> bool:
+    """A switch, from the file or as the command line writes it."""
+    return value is True or value == "true"
 
 
 def _shown(root: Path) -> str:

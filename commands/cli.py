@@ -91,6 +91,10 @@ def root(
         str | None,
         typer.Option("--animation-fps", metavar="N", help="Frames per second of the logo, 0 to 60; 0 is still."),
     ] = None,
+    dev_menu: Annotated[
+        bool | None,
+        typer.Option("--dev-menu/--no-dev-menu", help="Offer the developer menu of the full screen (F12), or not."),
+    ] = None,
     version: Annotated[
         bool, typer.Option("--version", "-V", callback=_print_version, is_eager=True, help="Show the version and exit.")
     ] = False,
@@ -102,6 +106,7 @@ def root(
         yolo=yolo,
         sets=_parse_sets(sets or ()),
         animation_fps=_parse_fps(animation_fps),
+        dev_menu=dev_menu,
     )
     return _front_door(ctx) if ctx.invoked_subcommand is None else None
 

@@ -39,7 +39,7 @@ def show(options: GlobalOptions, *, keep: bool, pace_seconds: float = PACE_SECON
     with _signals_end(), directory(keep=keep) as base, isolated(base):
         backstage = Backstage(base, scenarios, [f"{key}={value}" for key, value in options.sets.items()], pace_seconds)
         script = Script(listed(scenarios), backstage.prepare)
-        screen = screen_options(base / FOLDER, {}, options.sets, yolo=options.yolo, fps=options.animation_fps)
+        screen = screen_options(base / FOLDER, {}, options)
         try:
             return run_screen(screen._replace(demo=script), lambda: backstage.open)
         finally:

@@ -47,7 +47,7 @@ def front_door(ctx: typer.Context) -> int:
     gc.disable()
     from .chat import chat
 
-    return chat(options.workspace, options.config, options.sets, yolo=options.yolo, fps=options.animation_fps)
+    return chat(options)
 
 
 def can_show_screen() -> bool:

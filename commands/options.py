@@ -15,8 +15,8 @@ import typer
 class GlobalOptions:
     """`fluzo [--workspace] [--config] [--yolo] [--set key=value]... COMMAND`.
 
-    `workspace` and `config` are None when they were not given; `sets` keeps the order of the command line, and of
-    a key that was given twice the last value.
+    `workspace`, `config`, `animation_fps` and `dev_menu` are None when they were not given; `sets` keeps the order of
+    the command line, and of a key that was given twice the last value.
     """
 
     workspace: Path | None = None
@@ -24,6 +24,7 @@ class GlobalOptions:
     yolo: bool = False
     sets: Mapping[str, str] = field(default_factory=dict)
     animation_fps: int | None = None
+    dev_menu: bool | None = None
 
 
 def global_options(ctx: typer.Context) -> GlobalOptions:

@@ -105,6 +105,7 @@ class Body:
         self.composer = Window(composer_control, wrap_lines=True, dont_extend_height=True)
         self.root = DynamicContainer(self._root)
         self._main = self._conversation()
+        self._page_screen = self._paged()
         self._small = Window(text_control(self._too_small), always_hide_cursor=True, style=ROOT_STYLE)
         # The composer stays in the tree, so that what is typed on a small screen is not lost.
         hidden = HSplit([self._small, Window(composer_control, height=0)])
@@ -116,11 +117,16 @@ class Body:
         screen = self._screen
         if screen.layout.size == "too small":
             return self._small_screen
-        pages = [view for view in screen.views if view.kind == "page"]
-        if not pages:
-            return self._main
-        status = row(self._status)
-        return HSplit([DynamicContainer(lambda: pages[-1].container), status], style=ROOT_STYLE)
+        return self._page_screen if any(view.kind == "page" for view in screen.views) else self._main
+
+    def _page(self) -> AnyContainer:
+        pages = [view for view in self._screen.views if view.kind == "page"]
+        return pages[-1].container if pages else Window()
+
+    def _paged(self) -> FloatContainer:
+        """A page in place of the conversation, and over it what was opened from it."""
+        body = HSplit([DynamicContainer(self._page), row(self._status)], style=ROOT_STYLE)
+        return FloatContainer(body, floats=[Float(DynamicContainer(self._float), top=2)])
 
     def _conversation(self) -> FloatContainer:
         screen = self._screen
@@ -197,8 +203,8 @@ class Body:
         )
 
     def _float(self) -> AnyContainer:
-        floats = [view for view in self._screen.views if view.kind == "float"]
-        return floats[-1].container if floats else Window(width=0, height=0)
+        views = self._screen.views
+        return views[-1].container if views and views[-1].kind == "float" else Window(width=0, height=0)
 
     # --- texts
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from .composer import rows_needed
 from .layout import arrange
+from .preferences import end_trials
 from .stats import FrameStats
 from .terminal import FRAME_BEGIN, FRAME_END
 
@@ -33,6 +34,7 @@ class Frames:
         gc.disable()
         self._begun = self._screen.now()
         self._screen.motion.before_draw()
+        end_trials(self._screen)
         self._screen.app.output.write_raw(FRAME_BEGIN)
         self.arrange()
         self._page_older()

@@ -79,6 +79,18 @@ def _diagnostics(screen: "Screen") -> View:
     return Diagnostics(screen)
 
 
+def _theme(screen: "Screen") -> View:
+    from .themes import ThemePicker
+
+    return ThemePicker(screen)
+
+
+def _devmenu(screen: "Screen") -> View:
+    from .devmenu import DeveloperMenu
+
+    return DeveloperMenu(screen)
+
+
 VIEWS: dict[str, Factory] = {
     "palette": _palette,
     "help": _help,
@@ -86,5 +98,7 @@ VIEWS: dict[str, Factory] = {
     "tasks": _tasks,
     "changes": _changes,
     "diagnostics": _diagnostics,
+    "theme": _theme,
+    "devmenu": _devmenu,
 }
 """Action id to the view it opens. The modules are imported when they are first opened."""

@@ -1,0 +1,126 @@
+"""The theme picker: a float that shows the screen in the lit theme while one chooses.
+
+Invariant: moving only tries out. Enter keeps the theme for the session, saving waits for the runtime's word, and Esc
+gives back what was there before.
+"""
+
+from typing import TYPE_CHECKING, Literal
+
+from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+from prompt_toolkit.layout import AnyContainer, HSplit, VSplit, Window
+from prompt_toolkit.layout.controls import FormattedTextControl
+
+from fluzo.core.port import Ack
+
+from .controls import joined, text_control
+from .keys import parse_key
+from .preferences import Trial
+from .settings_file import SettingsFile
+from .sheet import column, safe
+from .text import Line, cells
+from .theme import THEMES
+
+if TYPE_CHECKING:
+    from .app import Screen
+
+KEY = "tui.theme"
+WIDTH = 50
+_ABOUT = {"default": "dark, the colours of the mark", "high-contrast": "black ground, contrast of 7 and more"}
+
+
+class ThemePicker:
+    """A float over the conversation."""
+
+    kind: Literal["page", "float"] = "float"
+
+    def __init__(self, screen: "Screen") -> None:
+        self._screen = screen
+        self._trial = Trial(screen, self)
+        self._file = SettingsFile(screen)
+        self._lit = max(THEMES.index(screen.theme) if screen.theme in THEMES else 0, 0)
+        control = text_control(lambda: joined(self._rows()), self._bindings())
+        self.focus = Window(control, height=len(THEMES) + 2, always_hide_cursor=True, style="class:bg.overlay")
+        edge = "class:border.focus class:bg.overlay"
+
+        def side() -> Window:
+            return Window(char=screen.glyphs.bar, width=1, style=edge)
+
+        self.container: AnyContainer = HSplit(
+            [
+                Window(FormattedTextControl([(edge, self._frame(" Theme ", top=True))]), height=1),
+                VSplit([side(), self.focus, side()]),
+                Window(FormattedTextControl([(edge, self._frame("", top=False))]), height=1),
+            ],
+            width=WIDTH,
+            height=len(THEMES) + 4,
+            style="class:bg.overlay",
+        )
+        self._file.read()
+
+    def hints(self) -> str:
+        return f"Enter for this session  {self._screen.registry.key('menu.save')} save  Esc as before"
+
+    def refresh(self) -> None:
+        """The runtime may be there now."""
+        if not self._file.rows:
+            self._file.read()
+
+    def _frame(self, name: str, *, top: bool) -> str:
+        glyphs = self._screen.glyphs
+        left, right = tuple(glyphs.corners[:2] if top else glyphs.corners[2:])
+        line = f"{left}{glyphs.rule}{name}"
+        return line + glyphs.rule * (WIDTH - 1 - cells(line)) + right
+
+    def _rows(self) -> list[Line]:
+        rows: list[Line] = []
+        for number, theme in enumerate(THEMES):
+            lit = number == self._lit
+            style = "class:bg.select class:text.on_select" if lit else "class:text.primary"
+            text = f"{'>' if lit else ' '} {number + 1}  {theme:<15}{_ABOUT[theme]}"
+            rows.append([(style, column(text, WIDTH - 2))])
+        fixed = self._fixed()
+        tail = f"Fixed for this run by {fixed}." if fixed else "Moving shows it; nothing is kept before Enter."
+        return [*rows, [], [("class:text.muted", column(f"  {tail}", WIDTH - 2))]]
+
+    def _fixed(self) -> str:
+        return self._screen.options.locks.get(KEY, "")
+
+    def _light(self, number: int) -> None:
+        if 0 <= number < len(THEMES) and not self._fixed():
+            self._lit = number
+            self._trial.try_out(KEY, THEMES[number])
+
+    def _bindings(self) -> KeyBindings:
+        keys = KeyBindings()
+        keys.add("down")(lambda event: self._light(self._lit + 1))
+        keys.add("up")(lambda event: self._light(self._lit - 1))
+        for number in range(len(THEMES)):
+            keys.add(str(number + 1))(lambda event: self._light(int(event.data) - 1))
+
+        @keys.add("enter")
+        def apply(event: KeyPressEvent) -> None:
+            screen = self._screen
+            if not self._fixed():
+                self._trial.keep([KEY])
+            screen.close_view()
+            screen.say(f"Theme of this session: {screen.theme}")
+
+        for shown in self._screen.registry.actions["menu.save"].keys:
+            keys.add(*parse_key(shown))(lambda event: self._save())
+        return keys
+
+    def _save(self) -> None:
+        screen, theme = self._screen, self._screen.theme
+        if self._fixed():
+            screen.say(f"{KEY} is fixed for this run by {self._fixed()}")
+            return
+        screen.say("Saving")
+
+        def done(ack: Ack) -> None:
+            if ack.accepted:
+                self._trial.keep([KEY])
+                screen.say(f"Saved to .fluzo: {KEY} = {theme}")
+            else:
+                screen.say(safe(ack.message))
+
+        self._file.save({KEY: theme}, done)
