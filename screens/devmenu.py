@@ -169,9 +169,7 @@ class DeveloperMenu:
         if key in screen.options.locks:
             return f"Fixed for this run by {screen.options.locks[key]}."
         if key == "decision.enabled":
-            return (
-                "The observer is set up and consented to in the settings, never here."
-            )
+            return "The observer is set up and consented to in the settings, never here."
         if key == "tui.animation_fps" and screen.preferences.reduced_motion:
             return "Nothing moves now: tui.reduced_motion is on, whatever the rate."
         if key == "tui.animation_fps" and screen.depth in (ColorDepth.DEPTH_1_BIT, ColorDepth.DEPTH_4_BIT):
