@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.complete
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: setup demo test lint types bench large-history soak docs lock clean live live-setup mutate
+.PHONY: setup demo test lint types bench bench-screen large-history soak docs lock clean live live-setup mutate
 .DEFAULT_GOAL := setup
 
 setup: $(STAMP)
@@ -41,10 +41,14 @@ types: setup
 	cd build/types && "$(CURDIR)/$(BIN)/mypy" --config-file "$(CURDIR)/pyproject.toml" \
 		--cache-dir "$(CURDIR)/build/mypy" -p fluzo
 	cd bench && MYPYPATH="$(CURDIR)/build/types" "$(CURDIR)/$(BIN)/mypy" --config-file "$(CURDIR)/pyproject.toml" \
-		--cache-dir "$(CURDIR)/build/mypy" run.py soak.py journal_pairs.py model_turns.py search_runs.py stream_server.py
+		--cache-dir "$(CURDIR)/build/mypy" run.py soak.py journal_pairs.py model_turns.py search_runs.py stream_server.py \
+		large_history.py screen_child.py screen_server.py
 
 bench: setup
 	$(BIN)/python bench/run.py
+
+bench-screen: setup
+	$(BIN)/python bench/run.py screen
 
 # 10,000 messages, 100,000 events, 256 MiB of artifacts, from a seed; `make bench` makes it when it is not there.
 large-history: setup

@@ -44,7 +44,7 @@ def _measure(setting: Setting) -> tuple[list[float], list[float], list[float]]:
     with TimedSimulator(scenario) as simulator:
         folder = Path(tempfile.mkdtemp(dir=setting.home))
         fluzo = setting.python.with_name("fluzo")
-        _set_up(folder, simulator.base_url)
+        set_up(folder, simulator.base_url)
         setting.process(fluzo, "-C", folder, "config", "trust", "--yes")()
         process = setting.process(fluzo, "-C", folder, "run", scenario.prompt)
 
@@ -65,7 +65,7 @@ def _repeated(scenario: Scenario, times: int) -> Scenario:
     return replace(scenario, steps=tuple(steps))
 
 
-def _set_up(folder: Path, base_url: str) -> None:
+def set_up(folder: Path, base_url: str) -> None:
     def git(*argv: str) -> None:
         identity = ("-c", "user.name=Bench", "-c", "user.email=bench@localhost")
         subprocess.run(["git", "-C", folder, *identity, *argv], check=True)

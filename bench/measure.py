@@ -35,6 +35,25 @@ class Row:
 
 
 @dataclass(frozen=True)
+class Figure:
+    """What was measured in itself, without a reference: one value, or samples with limits on their percentiles.
+
+    `limits` holds (percentile, limit) in `unit`; for a single value the percentile is 100. Without limits the figure
+    is told, not judged.
+    """
+
+    name: str
+    where: str
+    unit: str
+    samples: Sequence[float]
+    limits: Sequence[tuple[float, float]] = ()
+
+    @property
+    def is_within_limit(self) -> bool:
+        return all(percentile(self.samples, percent) <= limit for percent, limit in self.limits)
+
+
+@dataclass(frozen=True)
 class Setting:
     """Where the rows run: the interpreter of an environment with the installed wheel, an own home, and how often."""
 

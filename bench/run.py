@@ -1,7 +1,8 @@
 """`make bench`: every measured path as a ratio to something known, with the percentiles of this run.
 
 A row is a function that takes a `Setting` and returns a `Row`; to add one, write it in a module beside this one and
-name it in `ROWS`. Figures say how it is on this machine, now; nothing fails because of them.
+name it in `ROWS`. What has no reference is a `Figure` of `FIGURES`: several a name, with percentiles of their own
+(nearest rank) and limits on them. Figures say how it is on this machine, now; nothing fails because of them.
 """
 
 import argparse
@@ -10,14 +11,15 @@ import subprocess
 import sys
 import sysconfig
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import headless
 import journal
 import models
+import screen_rows
 import startup
-from measure import Row, Setting, percentile
+from measure import Figure, Row, Setting, percentile
 
 ROOT = Path(__file__).resolve().parents[1]
 ROWS: dict[str, Callable[[Setting], Row]] = {
@@ -28,8 +30,17 @@ ROWS: dict[str, Callable[[Setting], Row]] = {
     "journal": journal.intent_and_outcome,
     "turn": models.turn,
     "search": models.search,
+    "start": screen_rows.start,
 }
+FIGURES: dict[str, Callable[[Setting], Iterable[Figure]]] = {
+    "load": screen_rows.load,
+    "idle": screen_rows.idle,
+    "history": screen_rows.history,
+    "mark": screen_rows.mark,
+}
+GROUPS = {"screen": ("start", *FIGURES)}
 COLUMNS = "{:<24} {:>4} {:>9} {:>9} {:>9} {:>9}   {:<26} {:>9} {:>7} {:>7}  {}"
+FIGURE_COLUMNS = "{:<24} {:<16} {:>5} {:>8} {:>8} {:>8} {:>8} {:<7}   {:<20} {}"
 
 
 def install(place: Path) -> Path:
@@ -72,26 +83,50 @@ def show(row: Row) -> str:
     )
 
 
+def show_figure(figure: Figure) -> str:
+    if len(figure.samples) == 1:
+        values = ["", "", "", f"{figure.samples[0]:.1f}"]
+    else:
+        values = [f"{percentile(figure.samples, percent):.1f}" for percent in (50, 95, 99, 100)]
+    limits = ", ".join(f"{'' if p == 100 else f'p{p:g} '}<= {limit:g}" for p, limit in figure.limits)
+    verdict = "" if not figure.limits else "ok" if figure.is_within_limit else "over"
+    columns = (figure.name, figure.where, len(figure.samples), *values, figure.unit, limits, verdict)
+    return FIGURE_COLUMNS.format(*columns).rstrip()
+
+
 def ms(seconds: float) -> str:
     return f"{seconds * 1000:.1f} ms"
 
 
 def main() -> None:
+    names = [*ROWS, *FIGURES]
     parser = argparse.ArgumentParser(description="Measure Fluzo against known costs on this machine.")
-    parser.add_argument("rows", nargs="*", metavar="ROW", help=f"which rows ({', '.join(ROWS)}); all without")
+    groups = "".join(f"; {group} for {', '.join(members)}" for group, members in GROUPS.items())
+    parser.add_argument("rows", nargs="*", metavar="ROW", help=f"which rows ({', '.join(names)}{groups}); all without")
     parser.add_argument("-n", "--samples", type=int, default=40, help="samples of each side (default: 40)")
     options = parser.parse_args()
-    unknown = sorted(set(options.rows) - set(ROWS))
-    if unknown:
+    wanted = {name for row in options.rows or names for name in GROUPS.get(row, (row,))}
+    if unknown := sorted(wanted - set(names)):
         parser.error(f"no such row: {', '.join(unknown)}")
 
     python = install(ROOT / "build" / "bench")
-    print(COLUMNS.format("path", "n", "p50", "p95", "p99", "max", "reference", "p50", "ratio", "limit", "verdict"))
     with tempfile.TemporaryDirectory() as home:
         setting = Setting(python=python, home=Path(home), samples=options.samples)
+        if wanted & set(ROWS):
+            print(COLUMNS.format("path", "n", "p50", "p95", "p99", "max", "reference", "p50", "ratio", "limit", ""))
         for name, row in ROWS.items():
-            if not options.rows or name in options.rows:
+            if name in wanted:
                 print(show(row(setting)), flush=True)
+        if wanted & set(FIGURES):
+            print()
+            print(FIGURE_COLUMNS.format("figure", "where", "n", "p50", "p95", "p99", "max", "", "limit", "").rstrip())
+        for name, figures in FIGURES.items():
+            if name in wanted:
+                for figure in figures(setting):
+                    print(show_figure(figure), flush=True)
+    if wanted & set(GROUPS["screen"]):
+        print("\nHow they are taken:")
+        print("\n".join(f"- {name}: {method}" for name, method in screen_rows.METHODS.items()))
 
 
 if __name__ == "__main__":
