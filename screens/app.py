@@ -27,8 +27,8 @@ from . import approval
 from .approval import Card
 from .board import NoticeBoard
 from .body import Body
-from .completion import ComposerCompleter, FileIndex
 from .chrome import end_hints
+from .completion import ComposerCompleter, FileIndex
 from .composer import Composer
 from .frames import Frames
 from .intake import Intake, new_request_id, utc_now, warm
@@ -278,7 +278,7 @@ class Screen:
         self.files.refresh(self.state.root)
         from .drafts import Drafts
 
-        self.drafts = Drafts(self)
+        self.drafts = self.drafts or Drafts(self)
         self.drafts.opened(link.drive)
         warm()
         if self.options.session and not self.state.session_id:

@@ -31,7 +31,7 @@ from .logo import compact
 from .motion import compact_place, pixel_place
 from .notice import WIDTH as NOTICE_WIDTH
 from .notice import fitting, notice_rows
-from .rows import clock
+from .rows import clock, count
 from .text import Line, cells
 from .theme import ROOT_STYLE
 
@@ -255,7 +255,7 @@ class Body:
     def _below_text(self) -> str:
         screen = self._screen
         rows = screen.transcript.new_rows
-        return f" {rows} new lines below  {screen.registry.key('scroll.end')} " if rows else ""
+        return f" {count(rows, 'new line', 'new lines')} below  {screen.registry.key('scroll.end')} " if rows else ""
 
     def _below(self) -> Line:
         return [("class:bg.select class:text.on_select", self._below_text())]

@@ -78,6 +78,13 @@ class ScriptedUser:
     def sees_match(self, pattern: str) -> None:
         self._until(lambda: re.search(pattern, self.screen) is not None, f"never saw {pattern!r}")
 
+    def waits_for(self, there: Callable[[], bool]) -> None:
+        """Wait for something that is not on the screen."""
+        end = time.monotonic() + DEADLINE_SECONDS
+        while not there():
+            assert time.monotonic() < end, f"never came; the screen was:\n{self.screen}"
+            self._read(REST_SECONDS)
+
     def _until(self, there: Callable[[], bool], complaint: str) -> None:
         while not there():
             if not self._read(DEADLINE_SECONDS):
