@@ -29,6 +29,7 @@ from .text import Line
 if TYPE_CHECKING:
     from .app import Screen
 
+_LEFT = "The file is left as it is. /config opens it in your editor, /retry tries again."
 PANEL_ROWS = 5
 BANNER_ROWS = 4
 
@@ -88,6 +89,8 @@ class Settings:
     # --- as a view
 
     def hints(self) -> str:
+        if self._entry.shown:
+            return "Enter keep  Esc show all" if self._entry.searching else "Enter take it  Esc leave it as it was"
         keys = (
             ("edit", "edit"),
             ("save", "save"),
@@ -251,7 +254,8 @@ class Settings:
         if ack.accepted:
             left = {key: value for key, value in self.form.edits.items() if command.values.get(key, self) != value}
             self.form = self.form._replace(edits=left)
-            self._screen.say(f"{done}; see `counts` of each row for when it does" if command.values else f"{done}")
+            more = "; the running task keeps what it began with" if self._screen.state.running else ""
+            self._screen.say(f"{done}{more}")
         else:
             self._message = f"{ack.message}  [{ack.code}]"
         self.look()
@@ -265,11 +269,20 @@ class Settings:
     # --- drawing
 
     def _head(self) -> Line:
-        number = len(self.form.edits)
-        state = f"{count(number, 'change', 'changes')} not saved" if number else "saving" if self._saving else "saved"
-        name = self.form.path.rpartition("/")[2] or ".fluzo"
+        form = self.form
+        number = len(form.edits)
+        states = (
+            (not form.rows, ""),
+            (bool(form.problem), "cannot be used"),
+            (self._saving, "saving"),
+            (bool(number), f"{count(number, 'change', 'changes')} not saved"),
+            (form.moved, "changed outside"),
+            (True, "saved"),
+        )
+        state = next(word for holds, word in states if holds)
+        name = form.path.rpartition("/")[2] or ".fluzo"
         found = f"/{self.list.wanted}" if self.list.wanted else ""
-        return headed("Settings", found, f"{name}  {state}" if self.form.rows else name, self._screen.layout.columns)
+        return headed("Settings", found, f"{name}  {state}".rstrip(), self._screen.layout.columns)
 
     def _groups(self) -> Line:
         return joined(group_rows(self.list))
@@ -293,7 +306,7 @@ class Settings:
         failure = self._screen.state.failure
         text = ""
         if failure is not None:
-            text = f"{failure.message}  [{failure.code}]\nThe file is left as it is. /config opens it in your editor."
+            text = f"{failure.message}  [{failure.code}]\n{_LEFT}"
         elif self._reader.problem:
             text = self._reader.problem
         elif form.problem:

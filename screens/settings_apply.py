@@ -81,7 +81,7 @@ class Preview:
             text = limit_text(words, shown(row, self._held[name]), shown(row, value), shown(row, round(used)))
             over = bool(value) and used >= value
             tone = "class:warn.fg" if over else "class:text.primary"
-            rows.append([(tone, text + ("used up: the task stops" if over else ""))])
+            rows.append([(tone, text + ("used up: ends" if over else ""))])
         return [*rows, [], *paragraph(_NOTE, width, "class:text.muted")]
 
     def _chosen(self, choice: int) -> None:

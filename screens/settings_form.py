@@ -125,9 +125,11 @@ def refused(row: Row, value: Any) -> str:
 
 
 def stepped(form: Form, row: Row, step: int) -> Form:
-    """The next choice, or a number one step higher or lower. Raises ValueError at the end of a range."""
+    """The next choice, or a number one step higher or lower. Raises ValueError where there is none."""
     value, choices = value_of(form, row), list(row["choices"])
     key = str(row["key"])
+    if len(choices) == 1:
+        raise ValueError(f"{key} has this one value.")
     if choices:
         at = choices.index(value) if value in choices else -step
         return edited(form, key, choices[(at + step) % len(choices)])
@@ -168,9 +170,9 @@ def problems(form: Form) -> tuple[str, ...]:
 
 def label(key: str) -> str:
     """A key in words, as short as its group allows: `max turns`, `coder: context window`."""
-    if key == "agent.model":
-        return "model of the agent"
     head, *rest = key.split(".")
+    if head == "agent":
+        return f"agent: {rest[-1]}"
     if head in ("models", "capacity_pools") and len(rest) > 1:
         return f"{rest[0]}: {' '.join(rest[1:]).replace('_', ' ')}"
     return key.rpartition(".")[2].replace("_", " ")
@@ -221,8 +223,9 @@ def range_text(row: Row) -> str:
     if row["choices"]:
         return " | ".join(word if isinstance(word, str) else render(word) for word in row["choices"])
     if row["low"] is not None and row["high"] is not None:
-        return f"{shown(row, row['low'])} to {shown(row, row['high'])}"
-    return {"text": "text"}.get(str(row["type"]), str(row["type"]))
+        words = shown if row["unit"] in ("bytes", "fraction") else lambda row, value: figure(value)
+        return f"{words(row, row['low'])} to {words(row, row['high'])}"
+    return str(row["type"])
 
 
 def applies_text(row: Row) -> str:

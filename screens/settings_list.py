@@ -27,14 +27,14 @@ from .settings_form import (
     value_of,
 )
 from .sheet import LIT, column, safe
-from .text import Line
+from .text import Line, shorten
 
 if TYPE_CHECKING:
     from .app import Screen
 
 GROUP_COLUMNS = 17
 _FAR = 1 << 30
-_FROM, _NOW, _RANGE = 8, 16, 20
+_FROM, _NOW, _RANGE = 8, 13, 20
 
 
 class SettingsList(UIControl):
@@ -129,17 +129,19 @@ class SettingsList(UIControl):
         wide = self._screen.layout.columns >= STANDARD_COLUMNS
         columns = widths(width - 1, wide=wide)
         lines, lit_line = self._lines(columns, width)
+        room = max(height - 1, 1)
         # The heading of a group stays with its first row.
-        self._top = min(max(self._top, lit_line - height + 1), max(lit_line - 1, 0))
-        self._top = max(0, min(self._top, len(lines) - height))
-        return rows_content(lines[self._top : self._top + height])
+        self._top = min(max(self._top, lit_line - room + 1), max(lit_line - 1, 0))
+        self._top = max(0, min(self._top, len(lines) - room))
+        visible = lines[self._top : self._top + room]
+        return rows_content([[("", " "), *names(columns)], *visible])
 
     def _lines(self, columns: dict[str, int], width: int) -> tuple[list[Line], int]:
         form, lines, lit_line, group = self._form(), list[Line](), 0, ""
         for number, row in enumerate(self.rows):
             if row["group"] != group:
                 group = str(row["group"])
-                lines.append([("", " "), *heading(group, columns, first=number == 0)])
+                lines.append([("class:text.strong", f" {group}")])
             text = row_text(form, row, columns)
             if number == self._at:
                 lit_line = len(lines)
@@ -157,27 +159,31 @@ class SettingsList(UIControl):
 def widths(room: int, *, wide: bool) -> dict[str, int]:
     """How many cells each column has; the name and the saved value share what the others leave."""
     rest = room - _FROM - _NOW - (_RANGE if wide else 0)
-    name = min(rest * 4 // 7, 36)
+    name = min(rest * 21 // 40, 36)
     return {"name": name, "saved": rest - name, "now": _NOW, **({"range": _RANGE} if wide else {}), "from": _FROM}
 
 
-def heading(group: str, columns: dict[str, int], *, first: bool) -> Line:
-    """The name of a group; the first also names the columns."""
-    if not first:
-        return [("class:text.strong", group)]
-    names = "".join(column(name, width) for name, width in columns.items() if name != "name")
-    return [("class:text.strong", column(group, columns["name"])), ("class:text.faint", names)]
+def names(columns: dict[str, int]) -> Line:
+    """What the columns are; the first needs no name."""
+    texts = (column("" if name == "name" else name, width) for name, width in columns.items())
+    return [("class:text.faint", "".join(texts))]
 
 
 def row_text(form: Form, row: Row, columns: dict[str, int]) -> str:
     texts = {
         "name": f" {label(str(row['key']))}",
         "saved": shown(row, row["saved"]),
-        "now": now_text(form, row),
+        "now": _now(form, row, columns["now"] - 1),
         "range": range_text(row),
         "from": source_text(form, row),
     }
     return "".join(f"{column(safe(texts[name]), width - 1)} " for name, width in columns.items())
+
+
+def _now(form: Form, row: Row, width: int) -> str:
+    """The mark of an edit stays, however long its value is."""
+    text = safe(now_text(form, row))
+    return f"{shorten(text.removesuffix(' *'), width - 2)} *" if row["key"] in form.edits else text
 
 
 def group_rows(listed: SettingsList) -> list[Line]:

@@ -201,7 +201,7 @@ def test_values_that_do_not_fit_together_are_told_at_once_and_not_sent() -> None
 def test_toggles_and_choices_go_on_and_numbers_step_within_their_range() -> None:
     async def work(shown: ScriptedScreen, file: ScriptedFile) -> None:
         await at(shown, "tui.theme")
-        assert has(await press(shown, " "), "high-contrast *")
+        assert has(await press(shown, " "), "high-cont… *")
         await press(shown, ESC)
         await at(shown, "reduced_motion")
         assert has(await press(shown, RIGHT), "on *")
