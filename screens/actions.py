@@ -83,11 +83,19 @@ def kill(screen: "Screen", argument: str = "") -> None:
 
 
 def retry(screen: "Screen", argument: str = "") -> None:
-    """Open the runtime again where it could not be opened; else go on with the task that ended badly, after a question."""
+    """Open the runtime again where it could not be opened, go on with a blocked task after a question; a failed one is
+    over, so its text goes back into the composer, to be sent as a new task."""
+    task = screen.state.task
     if screen.state.phase == "failed":
         screen.open_runtime()
-    elif screen.state.word in ("blocked", "failed"):
+    elif screen.state.word == "blocked":
         screen.run_action("resume", argument)
+    elif screen.state.word == "failed" and task is not None and screen.composer.empty:
+        screen.composer.insert(argument or task.text)
+        screen.body.focus_composer()
+        screen.say("The failed task's text is back; Enter sends it as a new task")
+    elif screen.state.word == "failed":
+        screen.say("Send what is in the composer, or empty it first")
     else:
         screen.say("Nothing is blocked and nothing has failed here")
 

@@ -9,7 +9,6 @@ from .sanitize import clean
 from .state import State, TaskView, replace
 
 NAMED_CHECKS = 3
-NOT_RETRIED = ("rate_limited", "provider_quota")
 LOOK_BACK = 400
 """How many blocks back a result of the running task is looked for; a turn never has more rows."""
 
@@ -151,8 +150,6 @@ def _kept(changes: Sequence[Mapping[str, Any]], figures: str) -> str:
 
 
 def _tries(error: Mapping[str, Any]) -> str:
-    """How often a model request was sent again, or that it never is by itself."""
-    if error.get("code") in NOT_RETRIED:
-        return "It is not tried again by itself."
+    """How often a model request was sent again; the hint of one that never is says so."""
     attempts = (error.get("detail") or {}).get("attempts")
     return f"{count(attempts - 1, 'retry', 'retries')} done." if isinstance(attempts, int) and attempts > 1 else ""

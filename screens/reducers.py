@@ -56,6 +56,8 @@ def _task_state(state: State, event: Any, now: float) -> State:
     )
     if new in ENDED:
         state = replace(close_streams(state, now), requests=(), operations={}, retrying=None)
+        if (row := _compaction_row(state)) is not None:
+            state = put(state, row.changed(source="compaction not finished", state="cancelled"))
         left = tuple(item for item in state.queued if item.task_id != task_id)
         state = replace(state, queued=left, coming={}, **state.coming)
     return state
@@ -78,10 +80,23 @@ def _message_recorded(state: State, event: Any, now: float) -> State:
 
 
 def _compacting(state: State, event: Any) -> State:
-    """A row before the conversation is compacted; the same row says afterwards what came of it."""
+    """A row before the conversation is compacted; the same row says afterwards what came of it. One may take several
+    requests."""
+    if _compaction_row(state) is not None:
+        return state
     used = f"~{thousands(state.context_used)} tokens  " if state.context_used else ""
     text = f"compacting {used}(older messages become a summary; the originals are kept)"
     return add(state, Block(0, "note", event.scope.task_id, text, "running", at=event.at, message_id=COMPACTION))
+
+
+def _compaction_row(state: State) -> Block | None:
+    """The row of the compaction that goes on now."""
+    for number, block in enumerate(state.blocks.reversed()):
+        if block.message_id == COMPACTION and block.state == "running":
+            return block
+        if number > LOOK_BACK:
+            break
+    return None
 
 
 def _operation_requested(state: State, event: Any, now: float) -> State:
@@ -147,7 +162,8 @@ def _operation_ended(state: State, event: Any, now: float) -> State:
     key = state.operations.get(event.scope.operation_id)
     if key is None:
         return state
-    facts = facts_of(payload.result) or ("" if payload.ok else payload.code)
+    told = facts_of({**payload.result, "message": ""})  # What an error says stands below the row, in full.
+    facts = told or ("" if payload.ok else payload.code.replace("_", " "))
     subject = subject_of(payload.summary, facts)
     cut = cut_of(payload.result, kept=bool(payload.artifact_id))
     if payload.ok and state.blocks[key].tool and state.blocks[key].tool.verb in CHANGES:  # type: ignore[union-attr]
@@ -228,7 +244,22 @@ def _verification_started(state: State, event: Any, now: float) -> State:
 
 
 def _verification_ended(state: State, event: Any, now: float) -> State:
+    for check in event.payload.checks:
+        tail = clean(str(check.get("output_tail") or "")).strip("\n")
+        if tail and not check.get("ok"):
+            state = _check_output(state, command_text(check.get("argv") or ()), tail)
     return replace(state, checks=verdicts({"commands": event.payload.checks, "current": True}), checking=False)
+
+
+def _check_output(state: State, command: str, tail: str) -> State:
+    """The newest row of a failed check shows the end of what it printed, which no message to the model holds."""
+    for number, block in enumerate(state.blocks.reversed()):
+        tool = block.tool
+        if tool is not None and (tool.verb, tool.subject) == ("check", command):
+            return put(state, block.changed(tool=tool._replace(output=tail))) if not tool.output else state
+        if number > LOOK_BACK:
+            break
+    return state
 
 
 def _verification_waived(state: State, event: Any, now: float) -> State:
@@ -266,11 +297,9 @@ def _compacted(state: State, event: Any, now: float) -> State:
     before, after = thousands(payload.tokens_before), thousands(payload.tokens_after)
     text = f"compacted ~{before} -> ~{after} tokens  ({payload.why})"
     state = replace(close_streams(state, now), context_used=payload.tokens_after)
-    for number, block in enumerate(state.blocks.reversed()):
-        if block.message_id == COMPACTION and block.state == "running":
-            return put(state, block.changed(source=clean(text), state="completed"))
-        if number > LOOK_BACK:
-            break
+    row = _compaction_row(state)
+    if row is not None:
+        return put(state, row.changed(source=clean(text), state="completed"))
     return note(state, text, "completed", event.scope.task_id, event.at)
 
 

@@ -8,7 +8,7 @@ from support.screen_inside import ScriptedScreen, ask, begin_task, feed, inside,
 from support.scripted_port import event
 
 from fluzo.core import events
-from fluzo.core.port import AnswerPermission, AnswerQuestion
+from fluzo.core.port import AnswerPermission, AnswerQuestion, ResumePlan, SessionList
 from fluzo.screens.approval import GUARD
 from fluzo.simulator.server import Simulator
 
@@ -254,3 +254,34 @@ def test_a_denial_with_its_reason_reaches_the_model(tmp_path: Path) -> None:
         told = simulator.requests[1].raw.decode()
     assert "the user says: use make instead" in told
     assert not (project.root / "made").exists()
+
+
+# --- after the end --------------------------------------------------------------------------------------------
+
+
+def test_trying_a_failed_task_again_puts_its_text_back_and_sends_nothing() -> None:
+    async def again(shown: ScriptedScreen) -> None:
+        begin_task(shown, "repair it")
+        feed(shown, [event(60, events.TaskStateChanged("running", "failed", "verification_failed"))])
+        before = len(shown.port.commands)
+        shown.keys("\x12")
+        assert shown.screen.composer.text == "repair it"
+        assert len(shown.port.commands) == before
+        assert "Enter sends it as a new task" in "\n".join(shown.draw())
+        shown.keys("\x15my own words")
+        shown.screen.run_action("retry")
+        assert shown.screen.composer.text == "my own words"
+
+    inside(again)
+
+
+def test_trying_a_blocked_task_again_asks_first() -> None:
+    async def again(shown: ScriptedScreen) -> None:
+        begin_task(shown, "repair it")
+        feed(shown, [event(60, events.TaskStateChanged("running", "blocked", "provider_unavailable"))])
+        before = len(shown.port.commands)
+        shown.keys("\x12")
+        assert shown.screen.views, "a question is open"
+        assert len(shown.port.commands) == before
+
+    inside(again, answers={SessionList: {"sessions": []}, ResumePlan: {}})

@@ -161,22 +161,12 @@ def test_a_completed_task_is_one_line_of_facts() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("code", "attempts", "said"),
-    [
-        ("provider_unavailable", 3, "2 retries done."),
-        ("rate_limited", 1, "It is not tried again by itself."),
-        ("provider_quota", 1, "It is not tried again by itself."),
-    ],
-)
-def test_a_blocked_task_says_its_cause_what_stays_and_whether_it_was_tried_again(
-    code: str, attempts: int, said: str
-) -> None:
-    error = {"code": code, "message": "No answer.", "hint": "Look there.", "detail": {"attempts": attempts}}
-    assert ending(status="blocked", reason=code, error=error).split("\n") == [
-        f"No answer.  [{code}]",
+def test_a_blocked_task_says_its_cause_what_stays_how_often_it_was_tried_and_what_to_do() -> None:
+    error = {"code": "x", "message": "No answer.", "hint": "Look there.", "detail": {"attempts": 3}}
+    assert ending(status="blocked", reason="x", error=error).split("\n") == [
+        "No answer.  [x]",
         "2 files +22 -2 were changed and stay.",
-        said,
+        "2 retries done.",
         "Look there.",
     ]
 
@@ -236,6 +226,10 @@ def test_a_compaction_is_one_row_before_it_and_after_it() -> None:
     state = after(*BEGUN, used, begins)
     assert (state.blocks[1].state, state.blocks[1].source[:22]) == ("running", "compacting ~620 tokens")
 
+    again = event(6, events.OperationRequested("model", "infer", "m turn 3 context_compaction", "f", 3), "o_10")
+    assert after(again, start=state).blocks.next == 2, "several requests are one compaction"
+    stopped = after(event(7, events.TaskStateChanged("running", "cancelled", "cancelled")), start=state)
+    assert (stopped.blocks[1].state, stopped.blocks[1].source) == ("cancelled", "compaction not finished")
     ends = event(5, events.ContextCompacted("a", "threshold", 620, 90, 1, 40, 9, 1000))
     state = after(ends, start=state)
     assert len(state.blocks) == 2
@@ -302,3 +296,13 @@ def test_changed_files_are_counted_while_the_task_runs() -> None:
 def test_health_says_whether_the_model_answers(updates: tuple[Any, ...], word: str) -> None:
     rows = side(after(*BEGUN, *updates))
     assert f"model{word:>25}" in rows[rows.index("health") :]
+
+
+def test_a_failed_check_opens_on_the_end_of_what_it_printed() -> None:
+    argv = ("make", "test")
+    state = after(*BEGUN, event(3, events.VerificationStarted((argv,), "r")), *running("run", "execute", "make test"))
+    failed = {"argv": argv, "ok": False, "output_tail": "E  assert 1 == 2\n"}
+    done = events.OperationEnded(False, "command_failed", "make test", {"exit_status": 1})
+    state = after(event(31, done, "o_1"), event(32, events.VerificationEnded("failed", "r", (failed,))), start=state)
+
+    assert [row.strip() for row in drawn(state, 1)[1:]] == [f"▾ check  make test{'exit 1':>58}", "│ E  assert 1 == 2"]
