@@ -1,54 +1,100 @@
-"""What the shown task changed, and what its checks say of it. Looking stages, reverts and accepts nothing."""
+"""What a task or a session changed, and what the checks say of it.
 
-from collections.abc import Mapping
+Invariant: looking stages, reverts, commits and accepts nothing; what the runtime does not tell is not shown as told.
+"""
+
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
-from prompt_toolkit.layout import AnyContainer
+from prompt_toolkit.filters import Condition
+from prompt_toolkit.layout import AnyContainer, ConditionalContainer, DynamicContainer, HSplit, VSplit, Window
 
-from fluzo.core.port import Query, Snapshot, TaskDetail
+from fluzo.core.port import Query, Snapshot, TaskDetail, TaskList
 
-from .diff_text import Rows, change_rows, diff_rows, loose_rows
-from .rows import CHANGES, change_facts
-from .sheet import Reader, Sheet, framed, moment, safe, sheet_window, shown_task
-from .state import State
-from .task_text import STYLES, check_rows, section
+from .controls import joined, row, text_control
+from .diff_about import checks_line, checks_rows, file_rows, running_files, side_rows
+from .diff_rows import Look, Rows, fits_split, lay
+from .diff_text import File, Hunk, files_of, hunks_of, patch
+from .entry import Finder
+from .rows import count
+from .sheet import Reader, Sheet, framed, headed, hint_line, moment, rule_window, safe, sheet_window, shown_task
 from .text import Line
+from .unchanged import unchanged_lines
 
 if TYPE_CHECKING:
     from .app import Screen
 
-_VERDICTS = {
-    "unverified": "unverified: no checks are declared",
-    "waived": "waived by you",
-    "not_run": "not run",
-    "stale": "stale: something changed after the checks passed",
-}
+LIST_FIRST = 20_000
+"""Lines of a diff from which the list of files comes first."""
+SIDE_COLUMNS = 30
+WIDE_COLUMNS = 150
+_SESSION_TASKS = 50
+YOURS = "you had changed this file before the task"
+
+Mode = Literal["diff", "files", "checks"]
 
 
 class Changes:
-    """A page view over the result of the shown task; while it runs, over its edits so far."""
+    """A page view over one file at a time of what the shown task changed; while it runs, over its edits so far."""
 
     kind: Literal["page", "float"] = "page"
 
     def __init__(self, screen: "Screen") -> None:
         self._screen = screen
+        self._mode: Mode = "diff"
+        self._source: Literal["task", "session"] = "task"
         self._task: Mapping[str, Any] | None = None
-        self._shown = Rows()
+        self._detail: Mapping[str, Any] = {}
+        self._others: dict[str, Mapping[str, Any] | None] = {}
+        self._files: list[File] = []
+        self._at = 0
+        self._hunks: list[Hunk] = []
+        self._unfolded: dict[int, Sequence[str]] = {}
+        self._split: bool | None = None
+        self._wrap = False
+        self._made: tuple[object, Rows] | None = None
         self._reader = Reader(screen, self._read)
-        self._sheet = Sheet(screen, lambda: self._shown.rows, context="diff")
-        self._sheet.act("diff.next_hunk", lambda: self._jump(self._shown.hunks, 1))
-        self._sheet.act("diff.previous_hunk", lambda: self._jump(self._shown.hunks, -1))
-        self._sheet.act("diff.next_file", lambda: self._jump(self._shown.files, 1))
-        self._sheet.act("diff.previous_file", lambda: self._jump(self._shown.files, -1))
-        self._sheet.act("diff.copy", self._copy)
-        self.focus = sheet_window(self._sheet)
-        self.container: AnyContainer = framed(screen, self._head, self.focus)
+        self._sheet = Sheet(screen, self._rows, context="diff", shifts=False)
+        self._list = Sheet(screen, lambda: file_rows(self._files), context="diff", picks=True)
+        self._windows = {"diff": sheet_window(self._sheet), "files": sheet_window(self._list)}
+        self._windows["checks"] = self._windows["diff"]
+        self.focus = self._windows["diff"]
+        self._finder = Finder(self._sheet, "diff", self._focused)
+        self._bind()
+        self.container: AnyContainer = self._contained()
         self._moment = moment(screen.state)
         self._build()
         self._reader.ask(shown_task(screen.state))
 
+    def _bind(self) -> None:
+        for sheet in (self._sheet, self._list):
+            sheet.act("diff.next_file", lambda: self._open(self._at + 1))
+            sheet.act("diff.previous_file", lambda: self._open(self._at - 1))
+            sheet.act("diff.files", lambda: self._show("diff" if self._mode == "files" else "files"))
+            sheet.act("diff.checks", lambda: self._show("diff" if self._mode == "checks" else "checks"))
+            sheet.act("diff.source", self._other_source)
+        self._sheet.act("diff.next_hunk", lambda: self._step(1))
+        self._sheet.act("diff.previous_hunk", lambda: self._step(-1))
+        self._sheet.act("diff.open", self._unfold)
+        self._sheet.act("diff.split", self._other_form)
+        self._sheet.act("diff.wrap", self._other_wrap)
+        self._sheet.act("diff.copy", self._copy)
+        self._list.act("diff.open", lambda: self._open(self._list.lit))
+
     def hints(self) -> str:
-        return "n/p hunk  [/] file  h/l sideways  y copy  Esc back"
+        keys: tuple[tuple[str, str], ...]
+        if self._mode == "files":
+            keys = (("diff.open", "look"), ("diff.files", "diff"), ("diff.checks", "checks"))
+        else:
+            keys = (
+                ("diff.split", "unified" if self._is_split else "split"),
+                ("diff.wrap", "wrap"),
+                ("diff.copy", "copy"),
+                ("diff.files", "files"),
+                ("diff.checks", "checks" if self._mode == "diff" else "diff"),
+            )
+        moves = "" if self._mode == "files" else "n/p hunk  [/] file  "
+        return f"{moves}{hint_line(self._screen, *keys, ('escape', 'back'))}"
 
     def refresh(self) -> None:
         now = moment(self._screen.state)
@@ -57,12 +103,28 @@ class Changes:
             self._build()
             self._reader.ask(shown_task(self._screen.state))
 
+    # --- what it is about
+
     def _read(self, query: Query, snapshot: Snapshot) -> None:
         found = snapshot.data
-        if found.get("tasks"):
+        if isinstance(query, TaskList) and self._source == "session" and query.limit > 1:
+            self._others = {str(task["id"]): None for task in found["tasks"]}
+            self._read_next()
+        elif found.get("tasks"):
             self._reader.ask(TaskDetail(str(found["tasks"][0]["id"])))
+        elif found.get("task") and str(found["task"]["id"]) in self._others:
+            self._others[str(found["task"]["id"])] = found["task"]
+            self._read_next()
         elif "task" in found:
-            self._task = found["task"] or None
+            self._task, self._detail = found["task"] or None, found
+            self._build()
+
+    def _read_next(self) -> None:
+        """The tasks of a session are read one after the other; then what they changed is shown together."""
+        missing = next((task_id for task_id, task in self._others.items() if task is None), None)
+        if missing is not None:
+            self._reader.ask(TaskDetail(missing))
+        else:
             self._build()
 
     @property
@@ -70,75 +132,207 @@ class Changes:
         return (self._task or {}).get("result") or {}
 
     def _build(self) -> None:
-        result, state = self._result, self._screen.state
-        if state.running or not result:
-            self._shown = Rows(tuple(running_rows(state)))
+        """The files of the source that is looked at; the one that was open stays open."""
+        was = self._file.path if self._file is not None else ""
+        if self._source == "session":
+            tasks = [task for task in self._others.values() if task is not None and task.get("result")]
+            self._files = [file for task in tasks for file in _files(task)]
+        elif self._screen.state.running or not self._result:
+            self._files = running_files(self._screen.state)
         else:
-            self._shown = result_rows(self._task or {}, self._screen.layout.columns)
+            self._files = _files(self._task or {})
+        first = not was and sum(len(file.lines) for file in self._files) > LIST_FIRST
+        self._at = next((n for n, file in enumerate(self._files) if file.path == was), 0)
+        self._load()
+        if first:
+            self._show("files")
 
-    def _jump(self, places: tuple[int, ...], step: int) -> None:
-        top = self._sheet.top
-        after = [place for place in places if place > top]
-        before = [place for place in places if place < top]
-        if step > 0 and after:
-            self._sheet.move(after[0] - top)
-        elif step < 0 and before:
-            self._sheet.move(before[-1] - top)
+    @property
+    def _file(self) -> File | None:
+        return self._files[self._at] if self._files else None
+
+    def _load(self) -> None:
+        """Make the rows of the open file; those of the others are not made."""
+        file = self._file
+        self._hunks = hunks_of(file.lines) if file is not None else []
+        self._unfolded = {}
+        self._made = None
+
+    # --- keys
+
+    def _show(self, mode: Mode) -> None:
+        self._mode = mode
+        self._sheet.top = 0
+        self._focused(None)
+
+    def _focused(self, window: Window | None) -> None:
+        self.focus = window or self._windows[self._mode]
+        if self._screen.views and self._screen.views[-1] is self:
+            self._screen.app.layout.focus(self.focus)
+
+    def _open(self, number: int) -> None:
+        if not 0 <= number < len(self._files):
+            self._screen.say("There is no other file in that direction")
+            return
+        self._at = self._list.lit = number
+        self._sheet.left = 0
+        self._load()
+        self._show("diff")
+
+    def _other_source(self) -> None:
+        session_id = self._screen.state.session_id
+        self._source = "session" if self._source == "task" else "task"
+        if self._source == "session" and session_id:
+            self._reader.ask(TaskList(_SESSION_TASKS, "", session_id))
+        self._build()
+
+    def _other_form(self) -> None:
+        self._split = not self._is_split
+
+    def _other_wrap(self) -> None:
+        self._wrap = not self._wrap
+        self._sheet.left = 0
+
+    def _lit_hunk(self, rows: Rows) -> int:
+        """The hunk that keys act on: the chosen one while it is on the screen, else the first one below its top."""
+        top, bottom = self._sheet.top, self._sheet.top + self._sheet.height
+        places = rows.hunks
+        if rows.lit < len(places) and top <= places[rows.lit] < bottom:
+            return rows.lit
+        return next((n for n, place in enumerate(places) if place >= top), max(len(places) - 1, 0))
+
+    def _step(self, step: int) -> None:
+        rows = self._laid()
+        wanted = self._lit_hunk(rows) + step
+        if self._mode != "diff" or not 0 <= wanted < len(rows.hunks):
+            if self._mode == "diff" and 0 <= self._at + step < len(self._files):
+                self._open(self._at + step)
+            return
+        rows.lit = wanted
+        self._sheet.show(rows.hunks[wanted])
+
+    def _unfold(self) -> None:
+        """Show the unchanged lines before the lit hunk, where the file still has them."""
+        rows, file = self._laid(), self._file
+        number = self._lit_hunk(rows)
+        if self._mode != "diff" or file is None or number >= len(self._hunks):
+            return
+        if number in self._unfolded:
+            del self._unfolded[number]
+            self._lay_again(number)
+            return
+        screen, hunks = self._screen, list(self._hunks)
+        if screen.loop is not None:
+            reading = screen.loop.run_in_executor(None, unchanged_lines, screen.state.root, file.path, hunks)
+            reading.add_done_callback(lambda done: self._unfolded_read(file, number, done.result()))
+
+    def _unfolded_read(self, file: File, number: int, found: list[str] | str) -> None:
+        if isinstance(found, str):
+            self._screen.say(found)
+        elif self._file is file:
+            start = self._hunks[number - 1].end if number else 1
+            self._unfolded[number] = found[start - 1 : self._hunks[number].start - 1]
+            self._lay_again(number)
+            self._screen.changed()
+
+    def _lay_again(self, number: int) -> None:
+        """With more or fewer lines before a hunk, which itself stays where it is on the screen."""
+        before = self._laid().hunks[number]
+        self._made = None
+        rows = self._laid()
+        rows.lit = number
+        self._sheet.top = max(self._sheet.top + rows.hunks[number] - before, 0)
 
     def _copy(self) -> None:
-        diff = str(self._result.get("diff") or "")
-        if diff and not self._screen.state.running:
-            self._screen.copy(diff, "the diff")
+        file, number = self._file, self._lit_hunk(self._laid())
+        if file is None or self._mode != "diff" or number >= len(self._hunks):
+            self._screen.say("There is no hunk to copy here")
         else:
-            self._screen.say("There is no diff to copy yet")
+            what = f"hunk {number + 1} of {file.name}"
+            self._screen.copy(patch(file, self._hunks[number]), what)
+
+    # --- drawing
+
+    @property
+    def _wide(self) -> bool:
+        return self._screen.layout.columns >= WIDE_COLUMNS and self._mode != "files"
+
+    @property
+    def _width(self) -> int:
+        return self._screen.layout.columns - (SIDE_COLUMNS if self._wide else 0) - 2
+
+    @property
+    def _is_split(self) -> bool:
+        return fits_split(self._width) if self._split is None else self._split
+
+    def _contained(self) -> AnyContainer:
+        screen = self._screen
+        side = VSplit(
+            [
+                Window(text_control(self._side), width=SIDE_COLUMNS - 1, always_hide_cursor=True),
+                Window(char=screen.glyphs.bar, width=1, style="class:border.idle"),
+            ]
+        )
+        main = DynamicContainer(lambda: self._windows[self._mode])
+        foot = HSplit([rule_window(screen), row(self._foot)])
+        return framed(
+            screen,
+            self._head,
+            self._finder.entry.container,
+            VSplit([ConditionalContainer(side, Condition(lambda: self._wide)), main]),
+            ConditionalContainer(foot, Condition(lambda: not self._wide)),
+        )
+
+    def _laid(self) -> Rows:
+        """The rows as they are laid out now; made again only when something of it is other than before."""
+        file = self._file
+        look = Look(self._width, self._is_split, self._wrap, self._sheet.left, self._screen.glyphs.bar)
+        if self._made is None or self._made[0] != look:
+            lit = self._made[1].lit if self._made is not None else 0
+            notes: list[str] = list(file.notes) if file is not None else [self._nothing()]
+            warnings = [YOURS] if file is not None and file.yours else []
+            rows = lay(self._hunks, notes, warnings, self._unfolded, look)
+            rows.lit = lit
+            self._made = (look, rows)
+        return self._made[1]
+
+    def _rows(self) -> Sequence[Line]:
+        if self._mode == "checks":
+            return checks_rows(self._screen.state, self._task, self._screen.layout.columns)
+        rows = self._laid()
+        rows.lit = self._lit_hunk(rows)
+        return rows
+
+    def _nothing(self) -> str:
+        if self._reader.problem:
+            return safe(self._reader.problem)
+        if self._reader.busy:
+            return "Reading."
+        return "The task changed no file." if self._result else "No task of this session has changed anything yet."
 
     def _head(self) -> Line:
-        line: Line = [("", " "), ("class:text.strong", "Changes")]
-        if self._reader.problem:
-            return [*line, ("class:state.failed", f"  {safe(self._reader.problem)}")]
-        if self._screen.state.running:
-            return [*line, ("class:text.muted", "  so far; the task is running")]
-        if self._result:
-            figures = change_facts(tuple(self._result.get("changes") or ()))
-            text = f"  {figures}  of: {safe((self._task or {}).get('text'))}"
-            return [*line, ("class:text.muted", text)]
-        return line
+        file, state = self._file, self._screen.state
+        so_far = self._source == "task" and state.running
+        since = "so far; the task is running" if so_far else f"since: this {self._source}"
+        view = "" if self._mode != "diff" else "split" if self._is_split else "unified"
+        right = f"{since}   view: {view or self._mode}"
+        if file is None:
+            return headed("Changes", "", right, self._screen.layout.columns)
+        if self._mode != "diff":
+            left = count(len(self._files), "file", "files")
+        else:
+            left = f"{file.name}  {self._at + 1}/{len(self._files)}  +{file.added} -{file.removed}"
+        return headed("Changes", left, right, self._screen.layout.columns)
+
+    def _side(self) -> Line:
+        return joined(side_rows(self._files, self._at, self._screen.state, self._detail, SIDE_COLUMNS - 1))
+
+    def _foot(self) -> Line:
+        return checks_line(self._screen.state, self._task, self._screen.layout.columns)
 
 
-def result_rows(task: Mapping[str, Any], width: int) -> Rows:
-    """The checks, the list of files, then the diff of an ended task."""
-    result = task["result"]
+def _files(task: Mapping[str, Any]) -> list[File]:
+    result = task.get("result") or {}
     changes = tuple(result.get("changes") or ())
-    verification = result.get("verification") or {}
-    word = _VERDICTS.get(str(verification.get("verdict")), "")
-    checks = check_rows(verification, width, task)
-    if word:
-        checks.insert(0, [("class:warn.fg", word)])
-    rows = [*section("checks, when the task ended", checks)[1:], *section("files", change_rows(changes))]
-    if not changes:
-        rows += [[], [("class:text.muted", "The task changed no file.")]]
-    diff = diff_rows(str(result.get("diff") or ""), changes)
-    end: list[Line] = []
-    if result.get("diff_truncated"):
-        end = [[], [("class:warn.fg", "The rest of the diff was too large to be kept; see: git diff")]]
-    start = len(rows)
-    return Rows(
-        (*rows, *diff.rows, *end),
-        tuple(place + start for place in diff.files),
-        tuple(place + start for place in diff.hunks),
-    )
-
-
-def running_rows(state: State) -> list[Line]:
-    """Checks and edits as far as the runtime has told of them; the diff of the whole is made at the end."""
-    checks: list[Line] = [
-        [(STYLES.get(word, "class:text.muted"), f"{word:<8}"), ("class:text.primary", f"  {safe(name)}")]
-        for name, word in state.checks
-    ]
-    rows = section("checks", checks)[1:]
-    for block in state.blocks:
-        tool = block.tool
-        if tool is not None and block.task_id == state.task_id and tool.verb in CHANGES and tool.diff:
-            head = f"{tool.verb} {safe(tool.subject)}  {tool.facts}  {block.state}"
-            rows += [[], [("class:text.strong", head)], *loose_rows(tool.diff)]
-    return rows or [[("class:text.muted", "No task of this session has changed anything yet.")]]
+    cut = bool(result.get("diff_truncated"))
+    return files_of(str(result.get("diff") or ""), changes, safe(task.get("text")), cut=cut)

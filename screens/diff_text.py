@@ -1,99 +1,223 @@
-"""A unified diff as rows with line numbers. Pure.
+"""A unified diff in its parts: files, hunks, lines with their numbers, and what of two lines differs. Pure.
 
-Invariant: inside a hunk the counts of its header say which row is which, so no line of a file can pass for a header;
+Invariant: inside a hunk the counts of its header say which line is which, so no line of a file can pass for a header;
 control and bidi characters of a file are spelt out, never sent to the terminal.
 """
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from difflib import SequenceMatcher
 from typing import Any, NamedTuple
 
 from .sanitize import visible_text
-from .sheet import safe
-from .text import TAB_COLUMNS, Line, drawable
+from .text import TAB_COLUMNS, drawable
 
 _HUNK = re.compile(r"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
 _FILE = "diff --git "
-_GUTTER, _MUTED = "class:diff.gutter", "class:text.muted"
-YOURS = "you had changed this file before the task"
+_WORD = re.compile(r"\w+|\s+|.", re.DOTALL)
+MAX_MARKED = 400
+"""Characters of a line up to which its changed words are marked."""
+_ALIKE = 0.3
+"""Two lines less alike than this have no words in common worth telling apart."""
+
+Span = tuple[int, int]
 
 
-class Rows(NamedTuple):
-    """The rows, and where in them files and hunks begin."""
+class Row(NamedTuple):
+    """One line of a hunk; a side that does not have it has number 0, as have both where no numbers are known."""
 
-    rows: tuple[Line, ...] = ()
-    files: tuple[int, ...] = ()
-    hunks: tuple[int, ...] = ()
+    old: int
+    new: int
+    mark: str
+    text: str
 
 
-def diff_rows(diff: str, changes: Sequence[Mapping[str, Any]]) -> Rows:
-    """The rows of a result's diff; files that were changed before the task began are marked as such."""
-    yours = {str(change.get("path")) for change in changes if change.get("preexisting")}
-    rows: list[Line] = []
-    files: list[int] = []
-    hunks: list[int] = []
-    old = new = left = right = 0
+class Hunk(NamedTuple):
+    """`start` is its first line in the new file, `end` the first one after it, `old` its first line in the old file."""
+
+    head: str
+    old: int
+    start: int
+    end: int
+    rows: tuple[Row, ...]
+    source: tuple[str, ...]
+
+
+class File(NamedTuple):
+    """One changed file. `lines` is its part of the diff as it came, `notes` what is told of it in a row."""
+
+    path: str
+    status: str = ""
+    added: int = 0
+    removed: int = 0
+    yours: bool = False
+    lines: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    task: str = ""
+
+    @property
+    def name(self) -> str:
+        return visible_text(self.path)
+
+
+def files_of(diff: str, changes: Sequence[Mapping[str, Any]], task: str = "", *, cut: bool = False) -> list[File]:
+    """The files of a result, each with its part of the diff, which is not all there when it was `cut`."""
+    parts = dict(_parts(diff))
+    found = []
+    for change in changes:
+        path = str(change.get("path"))
+        lines = parts.pop(path, ())
+        notes = tuple(_notes(lines))
+        if not lines and cut:
+            notes = ("The diff was too large to be kept whole; see: git diff",)
+        elif not hunks_of(lines) and not notes:
+            notes = ("No line of it differs.",)
+        numbers = int(change.get("added") or 0), int(change.get("removed") or 0)
+        yours = bool(change.get("preexisting"))
+        found.append(File(path, str(change.get("status") or ""), *numbers, yours, lines, notes, task))
+    return found + [File(path, lines=lines, notes=tuple(_notes(lines)), task=task) for path, lines in parts.items()]
+
+
+def loose_file(path: str, diff: str, note: str) -> File:
+    """An edit of a running task: `+`, `-` and ` ` lines whose numbers nobody has told."""
+    lines = tuple(diff.split("\n"))
+    added, removed = (sum(line.startswith(mark) for line in lines) for mark in "+-")
+    return File(path, "", added, removed, lines=lines, notes=(note,))
+
+
+def _parts(diff: str) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Each file's path and its lines."""
+    path, lines = "", list[str]()
+    left = right = 0
     for line in diff.removesuffix("\n").split("\n") if diff else ():
-        hunk = _HUNK.match(line)
         if (left > 0 or right > 0) and line[:1] in ("+", "-", " ", ""):
-            mark = line[:1] or " "
-            rows.append(_row(old, new, mark, line[1:]))
-            old, left = (old, left) if mark == "+" else (old + 1, left - 1)
-            new, right = (new, right) if mark == "-" else (new + 1, right - 1)
-        elif hunk is not None:
-            old, new = int(hunk[1]), int(hunk[3])
+            left -= line[:1] != "+"
+            right -= line[:1] != "-"
+        elif hunk := _HUNK.match(line):
             left, right = int(hunk[2] or 1), int(hunk[4] or 1)
-            hunks.append(len(rows))
-            rows.append([("class:diff.hunk", shown(line))])
         elif line.startswith(_FILE):
-            files.append(len(rows) + 1)
-            rows += [[], _head(_path(line), yours)]
-        elif not line.startswith(("--- ", "+++ ")):
-            rows.append([(_MUTED, shown(line))])
-    return Rows(tuple(rows), tuple(files), tuple(hunks))
+            if lines:
+                yield path, tuple(lines)
+            path, lines, left, right = _path(line), [], 0, 0
+        lines.append(line)
+    if lines:
+        yield path, tuple(lines)
 
 
-def loose_rows(diff: str) -> Iterator[Line]:
-    """Rows of `+`, `-` and ` ` lines without numbers, as a running edit has them."""
-    for line in diff.split("\n"):
-        yield [(_style(line[:1]), shown(line))]
+def _path(line: str) -> str:
+    """The path of `diff --git a/P b/P`; of a renamed file the new one, as well as it can be told."""
+    names = line.removeprefix(_FILE)
+    path = names[2 : 2 + (len(names) - 5) // 2]
+    return path if names == f"a/{path} b/{path}" else names.rpartition(" b/")[2]
+
+
+def _notes(lines: Sequence[str]) -> Iterator[str]:
+    """Mode, rename and binary changes, each in one row."""
+    head = []
+    for line in lines[1:]:
+        if _HUNK.match(line):
+            break
+        head.append(line)
+    kinds = {key: line.removeprefix(f"{key} ") for line in head for key in _KINDS if line.startswith(f"{key} ")}
+    if "old mode" in kinds:
+        yield f"mode {kinds['old mode']} -> {kinds.get('new mode', '?')}"
+    if "rename from" in kinds:
+        yield f"renamed from {visible_text(kinds['rename from'])}"
+    if "new file mode" in kinds:
+        yield f"new file, mode {kinds['new file mode']}"
+    if "deleted file mode" in kinds:
+        yield "deleted"
+    if any(line.startswith(("Binary file", "GIT binary patch")) for line in head):
+        yield "binary; its bytes are not shown"
+
+
+_KINDS = ("old mode", "new mode", "rename from", "new file mode", "deleted file mode")
+
+
+def hunks_of(lines: Sequence[str]) -> list[Hunk]:
+    """The hunks of one file's lines; lines without any header are one hunk without numbers."""
+    starts = list(_hunk_starts(lines))
+    if not starts:
+        loose = tuple(Row(0, 0, line[:1] or " ", line[1:]) for line in lines if line[:1] in ("+", "-", " "))
+        is_loose = bool(loose) and not lines[0].startswith(_FILE)
+        return [Hunk("", 0, 0, 0, loose, tuple(lines))] if is_loose else []
+    return [_hunk(lines[start:end]) for start, end in zip(starts, [*starts[1:], len(lines)], strict=True)]
+
+
+def _hunk_starts(lines: Sequence[str]) -> Iterator[int]:
+    left = right = 0
+    for number, line in enumerate(lines):
+        if (left > 0 or right > 0) and line[:1] in ("+", "-", " ", ""):
+            left -= line[:1] != "+"
+            right -= line[:1] != "-"
+        elif hunk := _HUNK.match(line):
+            left, right = int(hunk[2] or 1), int(hunk[4] or 1)
+            yield number
+
+
+def _hunk(lines: Sequence[str]) -> Hunk:
+    found = _HUNK.match(lines[0])
+    assert found is not None
+    # Of a side without lines Git names the line before.
+    old, new = int(found[1]) + (found[2] == "0"), int(found[3]) + (found[4] == "0")
+    first, start = old, new
+    rows: list[Row] = []
+    for line in lines[1:]:
+        mark = line[:1] or " "
+        if mark not in "+- ":
+            rows.append(Row(0, 0, "\\", line.removeprefix("\\ ")))
+            continue
+        rows.append(Row(old if mark != "+" else 0, new if mark != "-" else 0, mark, line[1:]))
+        old += mark != "+"
+        new += mark != "-"
+    return Hunk(lines[0], first, start, new, tuple(rows), tuple(lines))
+
+
+def patch(file: File, hunk: Hunk) -> str:
+    """One hunk as a patch that Git takes."""
+    head = [line for line in file.lines if line.startswith((_FILE, "--- ", "+++ "))][:3] if hunk.head else []
+    return "\n".join((*head, *hunk.source)) + "\n"
+
+
+def pairs_of(rows: Sequence[Row]) -> Iterator[tuple[Row | None, Row | None]]:
+    """Rows side by side: what is equal beside itself, what was removed beside what came in its place."""
+    removed: list[Row] = []
+    added: list[Row] = []
+    for row in (*rows, None):
+        if row is not None and row.mark == "-" and not added:
+            removed.append(row)
+        elif row is not None and row.mark == "+":
+            added.append(row)
+        else:
+            for number in range(max(len(removed), len(added))):
+                left = removed[number] if number < len(removed) else None
+                yield left, added[number] if number < len(added) else None
+            removed, added = [], []
+            if row is not None and row.mark == "-":
+                removed.append(row)
+            elif row is not None:
+                yield row, row
+
+
+def changed_spans(old: str, new: str) -> tuple[tuple[Span, ...], tuple[Span, ...]]:
+    """Where in each of two drawn lines the words differ; nothing where the lines have little in common."""
+    if max(len(old), len(new)) > MAX_MARKED or not old.strip() or not new.strip():
+        return (), ()
+    left, right = _WORD.findall(old), _WORD.findall(new)
+    matcher = SequenceMatcher(None, left, right, autojunk=False)
+    if matcher.ratio() < _ALIKE:
+        return (), ()
+    places = [(i, j, k, m) for tag, i, j, k, m in matcher.get_opcodes() if tag != "equal"]
+    return _spans(left, [place[:2] for place in places]), _spans(right, [place[2:] for place in places])
+
+
+def _spans(words: Sequence[str], places: Sequence[Span]) -> tuple[Span, ...]:
+    ends = [0]
+    for word in words:
+        ends.append(ends[-1] + len(word))
+    return tuple((ends[start], ends[end]) for start, end in places if start < end)
 
 
 def shown(text: str) -> str:
     """One line of a file as it can be drawn, with nothing in it hidden."""
     return drawable(visible_text(text.expandtabs(TAB_COLUMNS)))
-
-
-def _style(mark: str) -> str:
-    styles = {"+": "class:diff.add.fg class:diff.add.bg", "-": "class:diff.del.fg class:diff.del.bg"}
-    return styles.get(mark, "class:text.primary")
-
-
-def _row(old: int, new: int, mark: str, text: str) -> Line:
-    left = "" if mark == "+" else str(old)
-    right = "" if mark == "-" else str(new)
-    return [(_GUTTER, f"{left:>5}{right:>5} "), (_style(mark), f"{mark} {shown(text)}")]
-
-
-def _path(line: str) -> str:
-    """The path of `diff --git a/P b/P`; both sides name the same file, whatever is in its name."""
-    names = line.removeprefix(_FILE)
-    path = names[2 : 2 + (len(names) - 5) // 2]
-    return path if names == f"a/{path} b/{path}" else names
-
-
-def _head(path: str, yours: set[str]) -> Line:
-    mark: Line = [("class:warn.fg", f"   {YOURS}")] if path in yours else []
-    return [("class:text.strong", visible_text(path)), *mark]
-
-
-def change_rows(changes: Sequence[Mapping[str, Any]]) -> list[Line]:
-    """One row a changed file, those that the user had changed before told apart."""
-    styles = {"added": "class:ok.fg", "deleted": "class:state.failed"}
-    rows: list[Line] = []
-    for change in changes:
-        status = safe(change.get("status"))
-        line: Line = [(styles.get(status, _MUTED), f"{status:<9}"), ("class:text.primary", safe(change.get("path")))]
-        line.append((_MUTED, f"  +{change.get('added') or 0} -{change.get('removed') or 0}"))
-        rows.append([*line, ("class:warn.fg", f"  {YOURS}")] if change.get("preexisting") else line)
-    return rows

@@ -58,11 +58,18 @@ def test_the_changes_show_the_diff_whose_lines_were_yours_and_whether_the_checks
         shown.screen.apply(event(90, events.TaskStateChanged("running", "completed")))
         await until(lambda: "passed (current)" in picture(shown))
         rows = picture(shown)
-        assert "1 file +1 -1" in rows
+        assert "a.py  1/1  +1 -1" in rows
+        assert "since: this task   view: split" in rows
         assert "you had changed this file before the task" in rows
-        assert "      1 + new<U+001B>[2J" in rows
+        assert "1 + new<U+001B>[2J" in rows
+        shown.keys("c")
+        assert "checks, when the task ended" in picture(shown)
+        shown.keys("c")
+        shown.keys("t")
+        assert "view: unified" in picture(shown)
         shown.keys("\x1b")
         assert "Changes" not in picture(shown)
+        assert len(shown.port.commands) == 1
 
     inside(look, columns=120, rows=40, answers={TaskDetail: ENDED_DETAIL})
 

@@ -3,8 +3,6 @@ from typing import Any
 import pytest
 
 from fluzo.screens.diagnostics import budget_rows, event_row, slot_rows
-from fluzo.screens.diff import result_rows
-from fluzo.screens.diff_text import YOURS, diff_rows
 from fluzo.screens.session_text import about_session, session_row
 from fluzo.screens.sheet import fitted
 from fluzo.screens.task_text import check_rows, operation_line, reason_word, state_word
@@ -123,59 +121,6 @@ def test_checks_are_current_stale_failed_or_not_run() -> None:
     assert rows[0].startswith("failed")
     assert rows[1:] == ["    one", "    two"]
     assert text(check_rows({}, 80, task)[0]) == "not run  make test"
-
-
-DIFF = """diff --git a/x b/y.py b/x b/y.py
---- a/x b/y.py
-+++ b/x b/y.py
-@@ -3,3 +3,4 @@
- same
---- a/fake
-+++ b/fake
-+diff --git a/q b/q
- tab\there
-diff --git a/old.py b/old.py
-deleted file mode 100644
-@@ -1 +0,0 @@
--gone\x1b[2J\u202e
-"""
-CHANGES = (
-    {"path": "x b/y.py", "status": "modified", "added": 2, "removed": 1, "preexisting": True},
-    {"path": "old.py", "status": "deleted", "added": 0, "removed": 1, "preexisting": False},
-)
-
-
-def test_a_diff_has_line_numbers_and_a_line_of_a_file_is_never_taken_for_a_header() -> None:
-    found = diff_rows(DIFF, CHANGES)
-    assert [text(line) for line in found.rows] == [
-        "",
-        f"x b/y.py   {YOURS}",
-        "@@ -3,3 +3,4 @@",
-        "    3    3   same",
-        "    4      - -- a/fake",
-        "         4 + ++ b/fake",
-        "         5 + diff --git a/q b/q",
-        "    5    6   tab here",
-        "",
-        "old.py",
-        "deleted file mode 100644",
-        "@@ -1 +0,0 @@",
-        "    1      - gone<U+001B>[2J<U+202E>",
-    ]
-    assert [text(found.rows[place]) for place in found.hunks] == ["@@ -3,3 +3,4 @@", "@@ -1 +0,0 @@"]
-    assert [text(found.rows[place])[:6] for place in found.files] == ["x b/y.", "old.py"]
-
-
-def test_changes_from_before_the_task_are_told_apart_and_places_fit_the_whole_page() -> None:
-    verification = {"verdict": "stale", "current": False, "commands": [{"argv": ["make"], "ok": True}]}
-    result = {"changes": CHANGES, "diff": DIFF, "diff_truncated": True, "verification": verification}
-    found = result_rows({"result": result, "verification": [["make"]], "verification_waived": False}, 80)
-    rows = [text(line) for line in found.rows]
-    assert "  passed (stale)      make" in rows
-    assert f"  modified x b/y.py  +2 -1  {YOURS}" in rows
-    assert "  deleted  old.py  +0 -1" in rows
-    assert rows[found.hunks[0]] == "@@ -3,3 +3,4 @@"
-    assert "too large" in rows[-1]
 
 
 SPENT = {
