@@ -192,7 +192,7 @@ def test_the_views_over_a_real_task(tmp_path: Path, columns: int, rows: int) -> 
             user.presses("esc", "esc")
             user.types(F5)
             user.sees("so far; the task is running")
-            user.sees("+hello")
+            user.sees("+ hello")
             user.presses("esc")
             user.types("/diagnostics\r")
             user.sees("occupied")
@@ -205,7 +205,7 @@ def test_the_views_over_a_real_task(tmp_path: Path, columns: int, rows: int) -> 
             assert "unverified: no checks are declared" in user.screen
             user.presses("esc")
             user.types(F2)
-            user.sees("last  Half and half.")
+            user.sees('last:  "Half and half."')
             user.types("\r")
             user.sees_no("Enter look")
             user.sees("Half and half.")

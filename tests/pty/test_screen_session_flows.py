@@ -1,0 +1,128 @@
+import os
+import re
+import signal
+from pathlib import Path
+
+import pytest
+from support.project import Project, call, make_project, say, scripted
+from support.screen import ScriptedUser, user_at
+
+from fluzo.simulator.server import Simulator
+
+F2, F4, F5 = "\x1bOQ", "\x1bOS", "\x1b[15~"
+SIZES = [(80, 24), (120, 40)]
+SCRIPT = "echo run >> ran; echo ready > pipe; sleep 60"
+RUN = call("run", {"shell": True, "script": SCRIPT}, "c1")
+STUBBORN = "trap '' TERM; echo $$ > pid; echo ready > pipe; while :; do sleep 1; done"
+
+
+def cut_off(root: Path, base_url: str) -> Project:
+    """A run that is killed while its command runs."""
+    project = make_project(root, base_url)
+    os.mkfifo(root / "pipe")
+    process = project.start("run", "--yolo", "do it", stdin=-3, stdout=-3, stderr=-3)
+    assert (root / "pipe").read_text() == "ready\n"
+    process.send_signal(signal.SIGKILL)
+    process.wait(60)
+    return project
+
+
+def confirms(user: ScriptedUser, number: int) -> None:
+    """Choose on the question's page like a person who reads it, then confirm."""
+    confirm = f"Enter confirms {number}."
+    while confirm not in user.screen:
+        user._quiet(0.4)
+        user.types(str(number))
+        user._quiet(0.2)
+    user.types("\r")
+
+
+@pytest.mark.parametrize(("columns", "rows"), SIZES)
+def test_a_session_that_was_cut_off_is_opened_to_read_then_resumed_by_a_question(
+    tmp_path: Path, columns: int, rows: int
+) -> None:
+    with Simulator(scripted(RUN, say("I have looked and it is done."))) as simulator:
+        project = cut_off(tmp_path / "p", simulator.base_url)
+        requests = len(simulator.requests)
+        with user_at(cwd=project.root, env=os.environ, columns=columns, rows=rows) as user:
+            user.sees("Type a task")
+            user.types(F2)
+            user.sees("recovered")
+            user.types("\r")
+            user.sees("recovered: Fluzo stopped here on")
+            assert "not run again" in user.screen
+            assert len(simulator.requests) == requests, "opening is reading"
+            user.types("/resume\r")
+            user.sees("UNKNOWN")
+            user.sees("Nothing is chosen")
+            assert "state  interrupted" in user.screen
+            assert len(simulator.requests) == requests, "asking is looking"
+            user.types("\r")
+            confirms(user, 2)
+            user.sees("I have looked and it is done.")
+            user.sees("done in")
+            assert (project.root / "ran").read_text() == "run\n", "nothing unknown was done again"
+            user.presses("ctrl-c", "ctrl-c")
+            assert user.leaves() == 0
+        assert simulator.finish() == []
+
+
+@pytest.mark.parametrize(("columns", "rows"), SIZES)
+def test_a_stubborn_task_is_cancelled_then_stopped_by_the_question(tmp_path: Path, columns: int, rows: int) -> None:
+    stubborn = call("run", {"shell": True, "script": STUBBORN}, "c1")
+    with Simulator(scripted(stubborn)) as simulator:
+        project = make_project(
+            tmp_path / "p", simulator.base_url, more="[tools.shell]\ntermination_grace_seconds = 600\n"
+        )
+        os.mkfifo(project.root / "pipe")
+        with user_at("--yolo", cwd=project.root, env=os.environ, columns=columns, rows=rows) as user:
+            user.sees("Type a task")
+            user.types("do it\r")
+            assert (project.root / "pipe").read_text() == "ready\n"
+            pid = int((project.root / "pid").read_text())
+            user.presses("ctrl-c")
+            user.sees("stopping")
+            user.presses("ctrl-c")
+            user.sees("Force stop?")
+            user.sees_match(rf"{pid} ")
+            user.presses("ctrl-c")
+            user.types("\r")
+            assert Path(f"/proc/{pid}").exists(), "the question is not the act"
+            confirms(user, 2)
+            user.sees("Cancelled by you")
+            assert not Path(f"/proc/{pid}").exists()
+            user._quiet(1.1)
+            user.presses("ctrl-c", "ctrl-c")
+            assert user.leaves() == 0
+
+
+@pytest.mark.parametrize(("columns", "rows"), [(120, 40), (160, 50)])
+def test_what_a_task_changed_is_seen_split_and_with_its_files_at_the_left(
+    tmp_path: Path, columns: int, rows: int
+) -> None:
+    edit = call("edit_file", {"path": "sheep.py", "old_text": "COUNT = 1", "new_text": "COUNT = 2"}, "e1")
+    write = call("write_file", {"path": "new.txt", "content": "hello\n"}, "w1")
+    with Simulator(scripted(edit, write, say("Counted."))) as simulator:
+        project = make_project(tmp_path / "p", simulator.base_url, verify=[["true"]])
+        (project.root / "README.md").write_text("my own words\n")
+        with user_at("--yolo", cwd=project.root, env=os.environ, columns=columns, rows=rows) as user:
+            user.sees("Type a task")
+            user.types("count them\r")
+            user.sees("done in")
+            user.types(F5)
+            user.sees("view: split")
+            user.types("]")
+            user.sees("sheep.py  2/2  +1 -1")
+            assert re.search(r"1 - COUNT = 1 +│ +1 \+ COUNT = 2", user.screen)
+            assert user.style("2").bg is not None
+            if columns == 160:
+                left = "\n".join(row[:29] for row in user.rows)
+                assert "> sheep.py" in left and "new.txt" in left
+                assert "yours before the task" in left and "README.md" in left
+                assert re.search(r"true +passed", left)
+            else:
+                assert "true passed (current)" in user.screen
+            user.types(F5)
+            user.sees("Counted.")
+            user.presses("ctrl-c", "ctrl-c")
+            assert user.leaves() == 0
