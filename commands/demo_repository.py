@@ -30,7 +30,8 @@ def settings_text(
     name: str, model: str, base_url: str, verify: Sequence[Sequence[str]], *, window: str = "", more: str = ""
 ) -> str:
     """The `.fluzo` of a demo; `window` is further lines of the model entry, `more` further tables."""
-    toolchain = [name for name in TOOLCHAIN_HOMES if name in os.environ]
+    rust = any(command[0] == "cargo" for command in verify)
+    toolchain = [name for name in TOOLCHAIN_HOMES if name in os.environ] if rust else []
     return f"""\
 schema_version = 1
 

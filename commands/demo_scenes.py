@@ -28,7 +28,13 @@ INTERRUPTED = "recovery"
 """The scene whose beginning is played before the screen opens, and is then cut off."""
 UPDATE = ("python3", "update_history.py")
 
-_LIMITS = "[harness]\nmax_turns = 8\n"
+_TABLES = """
+[models.scripted.compat]
+stops_on_disconnect = true
+
+[harness]
+max_turns = 8
+"""
 _WINDOW = "context_window = 16384\nmax_output_tokens = 2048\n"
 _WAIT_SECONDS = 10.0
 _REPAIR = ("interval.start < merged[-1].end:", "interval.start <= merged[-1].end:")
@@ -75,7 +81,7 @@ def raise_curtain(
 
 def make_demo_repository(root: Path, stage: Stage) -> None:
     """The fixture with its bug at the tag `broken` and without it at `sound`, files for the scenes, settings."""
-    settings = settings_text("demo", stage.scenario.model, stage.base_url, VERIFY, window=_WINDOW, more=f"\n{_LIMITS}")
+    settings = settings_text("demo", stage.scenario.model, stage.base_url, VERIFY, window=_WINDOW, more=_TABLES)
     make_repository(root, FIXTURE, settings)
     with staging():
         (root / "HISTORY.md").write_text(history(), "utf-8")

@@ -45,7 +45,7 @@ class Script(NamedTuple):
 MADE_UP = (
     Scene(
         "Made up: notices of every level",
-        "Six notices that nothing real has caused: at most three are shown, the rest waits and expires too. They "
+        "Five notices that nothing real has caused: at most three are shown, the rest waits and expires too. They "
         "take no keyboard and move no text. Alt+X dismisses the newest, F9 lists what is kept.",
         opens="notices",
     ),

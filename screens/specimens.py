@@ -12,7 +12,7 @@ from .chrome import WORDS
 from .demo import PickList, moving, page
 from .layout import Rect
 from .logo import COLUMNS, ROWS
-from .notice import LEVELS
+from .notice import Level
 from .pager import Pager
 from .render import RAIL
 from .text import Line, cells, drawable
@@ -66,15 +66,15 @@ _NAME, _SAMPLE = 18, 24
 
 
 def post_notices(screen: "Screen") -> None:
-    """One notice of each level, and one more than are shown."""
-    texts = {
+    """One notice of each level, and one that is too long."""
+    texts: dict[Level, str] = {
         "info": "for your information, nothing to do",
         "done": "something would have ended well",
         "warn": "something would want your attention",
         "error": "something would have gone wrong; F4 would tell more",
     }
-    for level in (*LEVELS, "info"):
-        screen.board.post(f"made-up:{level}:{screen.now()}", level, f"Made up: {level}", texts[level])
+    for level, text in texts.items():
+        screen.board.post(f"made-up:{level}:{screen.now()}", level, f"Made up: {level}", text)
     long = "a text that is longer than its frame, with \u4e2d\u6587 and \U0001f600 in it, is cut at a whole character"
     screen.board.post(f"made-up:long:{screen.now()}", "info", "Made up: a long one", long)
 

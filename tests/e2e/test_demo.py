@@ -74,3 +74,20 @@ def test_the_demo_can_leave_its_directory_for_a_look(tmp_path: Path) -> None:
     (kept,) = (tmp_path / "tmp").iterdir()
     assert f"kept: {kept.resolve()}" in done.stderr.decode()
     assert (kept / "python-interval" / "interval.py").is_file()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--interactive",), "needs a terminal that can move its cursor.  [terminal_required]"),
+        (("--interactive", "denied"), "takes no NAME and no --output.  [usage]"),
+        (("-i", "--output", "json"), "takes no NAME and no --output.  [usage]"),
+    ],
+)
+def test_the_full_screen_is_refused_where_it_makes_no_sense(
+    tmp_path: Path, arguments: tuple[str, ...], said: str
+) -> None:
+    done = demo(tmp_path, *arguments)
+    assert done.returncode == 2
+    assert said in done.stderr.decode()
+    assert contents(tmp_path) == ["tmp"]

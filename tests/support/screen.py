@@ -31,6 +31,9 @@ KEYS = {
     "backspace": "\x7f",
     "f1": "\x1bOP",
     "f3": "\x1bOR",
+    "f4": "\x1bOS",
+    "f5": "\x1b[15~",
+    "f7": "\x1b[18~",
     "f8": "\x1b[19~",
 }
 SIZES = ((80, 24), (120, 40), (160, 50))
@@ -116,6 +119,10 @@ class ScriptedUser:
     def chooses(self, number: int) -> None:
         """Give the card the keyboard and choose like a person who reads: the card listens after a pause only."""
         self.presses("tab")
+        self.picks(number)
+
+    def picks(self, number: int) -> None:
+        """Choose on the card or question that has the keyboard."""
         self.sees("you answer here")
         confirm = f"Enter confirms {number}."
         while confirm not in self.screen:
