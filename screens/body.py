@@ -22,6 +22,7 @@ from prompt_toolkit.layout.processors import AfterInput, ConditionalProcessor
 from prompt_toolkit.mouse_events import MouseEvent
 
 from . import chrome
+from .canvas import RowsWindow
 from .card import card_lines, fits
 from .card_pointer import CardPointer
 from .composer import PLACEHOLDER, ComposerControl, Drawn
@@ -90,7 +91,7 @@ class Body:
     def __init__(self, screen: "Screen") -> None:
         self._screen = screen
         self.mouse_on = Condition(lambda: screen.mouse)
-        self.transcript = Window(screen.transcript, wrap_lines=False, always_hide_cursor=True)
+        self.transcript = RowsWindow(screen.transcript)
         self.card = Window(_CardControl(screen), always_hide_cursor=True, style="class:bg.raised")
         placeholder = ConditionalProcessor(
             AfterInput(PLACEHOLDER, style="class:text.faint"), Condition(lambda: screen.composer.empty)
@@ -137,7 +138,9 @@ class Body:
         self.transcript.height = lambda: exact(screen.layout.transcript.height)
         self.card.height = lambda: exact(screen.layout.card.height)
         self.composer.height = lambda: exact(screen.layout.composer.height)
-        prompt = Window(text_control(self._prompt), width=2, always_hide_cursor=True)
+        # Exact widths: the toolkit gives a window without one its width in steps of one column.
+        self.composer.width = lambda: exact(screen.layout.composer.width - 2)
+        prompt = RowsWindow(text_control(self._prompt), width=2)
         column = HSplit(
             [
                 DynamicContainer(lambda: self.transcript if len(screen.state.blocks) else self._welcome),
@@ -152,7 +155,11 @@ class Body:
             height=lambda: exact(screen.layout.transcript.height),
             always_hide_cursor=True,
         )
-        self.side = Window(text_control(self._sidebar), always_hide_cursor=True)
+        self.side = RowsWindow(
+            text_control(self._sidebar),
+            width=lambda: exact(screen.layout.sidebar.width - 1),
+            height=lambda: exact(screen.layout.sidebar.height),
+        )
         self.header = row(self._header)
         side = VSplit(
             [

@@ -5,9 +5,9 @@ from typing import cast
 
 from prompt_toolkit.formatted_text import StyleAndTextTuples
 from prompt_toolkit.key_binding import KeyBindings
-from prompt_toolkit.layout import Window
 from prompt_toolkit.layout.controls import FormattedTextControl, UIContent
 
+from .canvas import RowsWindow
 from .text import Line
 
 
@@ -25,9 +25,9 @@ def text_control(text: Callable[[], Line], keys: KeyBindings | None = None) -> F
     )
 
 
-def row(text: Callable[[], Line]) -> Window:
+def row(text: Callable[[], Line]) -> RowsWindow:
     """One row of such a text."""
-    return Window(text_control(text), height=1, always_hide_cursor=True)
+    return RowsWindow(text_control(text), height=1)
 
 
 def joined(rows: list[Line]) -> Line:
