@@ -39,6 +39,7 @@ METHODS = {
 ECHO_KEYS_A_SAMPLE = 25
 KEYS_A_SECOND = 20
 LINE = 30
+REST_SECONDS = 0.3
 CLEAR = "\x15"
 ALPHABETS = ("abcdefghijklmnopqrstuvwxyzabcdefgh", "ABCDEFGHIJKLMNOPQRSTUVWXYZABCDEFGH")
 TYPED = "\N{SECTION SIGN}"
@@ -106,8 +107,10 @@ def _type(terminal: Terminal, keys: int) -> list[tuple[float, int, int]]:
         when += source.uniform(0.5, 1.5) / KEYS_A_SECOND
         terminal.read_until(when)
         if place == 0:
+            when += REST_SECONDS  # So that the last key is seen, and the line is empty before it is written in again.
+            terminal.read_until(when)
             terminal.send(CLEAR)
-            when += 0.1  # So that the line is empty before it is written in again.
+            when += REST_SECONDS
             terminal.read_until(when)
         pressed.append((terminal.send(ALPHABETS[line % 2][place]), line, place))
     terminal.read_for(1.0)

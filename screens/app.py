@@ -56,6 +56,9 @@ if TYPE_CHECKING:
 HANGUP = 128 + signal.SIGHUP
 """Exit status when the terminal went away, as after a signal."""
 
+COLLECTIONS = (5000, 20, 100)
+"""New objects before a collection, and collections before one of the next generation; the first takes under 1 ms."""
+
 
 class Options(NamedTuple):
     """What the invocation and the `[tui]` table say; `folder` is how the workspace is shown."""
@@ -272,6 +275,8 @@ class Screen:
     def _opened(self) -> None:
         gc.collect()
         gc.freeze()
+        # What is made from here on is looked through in pieces too small to be noticed between two keys.
+        gc.set_threshold(*COLLECTIONS)
         link = self.link
         if link is None:
             return
