@@ -13,6 +13,8 @@ from .theme import Glyphs
 
 WORDS = {"completed": "done"}
 SECTION_ROWS = 5
+MIN_LEFT = 8
+"""Columns below which the left of the status row says nothing any more."""
 
 
 def word(state: State) -> str:
@@ -97,11 +99,14 @@ def rule(state: State, width: int, glyphs: Glyphs, *, focused: bool) -> Line:
 
 def status(state: State, width: int, now: float, registry: Registry, focus: str, flash: str, glyphs: Glyphs) -> Line:
     """Left where we are or what is going on, right the keys that matter now."""
-    hints = f"{flash or hint_text(state, registry, focus)} "
     sentence = _sentence(state, now)
     badge: Line = [("class:yolo.fg class:yolo.bg", " YOLO "), ("", " ")] if state.yolo else []
     taken = sum(cells(part) for _, part in badge) + 1
-    room = max(width - taken - cells(hints) - 2, 8)
+    hints = f"{shorten(flash, width - taken - 1, glyphs.more) or hint_text(state, registry, focus)} "
+    room = width - taken - cells(hints) - 2
+    if room < MIN_LEFT:
+        # A sentence for the person goes before where we are; the state has its word in header or sidebar as well.
+        return [*badge, ("", " " * max(width - taken - cells(hints) + 1, 1)), ("class:text.strong", hints)]
     folder = shorten_path(drawable(state.folder), max(room - cells(sentence) - 2, 12), glyphs.more)
     branch = f"{drawable(state.branch)}{f'*{state.own_changes}' if state.own_changes else ''}" if state.branch else ""
     parts = [folder, sentence] if sentence else [folder, branch]

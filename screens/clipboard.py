@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING
 
 from prompt_toolkit.output import Output
 
+from .chips import size_text
+
 if TYPE_CHECKING:
     from .app import Screen
 
@@ -50,7 +52,7 @@ def copy(screen: "Screen", text: str, what: str) -> None:
     def finish(used: str, kept: str) -> None:
         sent = not used or "SSH_CONNECTION" in environ
         sent = sent and to_terminal(data, output, environ)
-        screen.say(sentence(f"{what}, {len(data)} bytes", used, kept, spelt, sent=sent))
+        screen.say(sentence(f"{what}, {size_text(len(data))}", used, kept, spelt, sent=sent))
 
     threading.Thread(target=work, name="fluzo-copy", daemon=True).start()
 
@@ -67,7 +69,7 @@ def sentence(what: str, used: str, kept: str, spelt: str, *, sent: bool) -> str:
     if used:
         told = f"copied {what}, with {used}"
     elif sent:
-        told = f"sent {what}, to the terminal" + (f"; also in {kept}" if kept else ", which may not take it")
+        told = f"sent {what}, to the terminal" + (f", and to {kept}" if kept else ", which may not take it")
     else:
         told = f"{what}: too long for the terminal, " + (f"it is in {kept}" if kept else "and no tool took it")
     return told + (f'; hidden characters are spelt out: "{spelt}"' if spelt else "")

@@ -134,7 +134,7 @@ def find_history(screen: "Screen", argument: str = "") -> None:
         return
     from .history import HistorySearch
 
-    screen.open_view(HistorySearch(screen, argument or screen.composer.chips.whole(screen.composer.buffer.text)))
+    screen.open_view(HistorySearch(screen, argument))
 
 
 def show_queue(screen: "Screen", argument: str = "") -> None:

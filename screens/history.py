@@ -29,10 +29,9 @@ class HistorySearch:
         self._lit = 0
         self._all = False
         self._others: list[list[Part]] | None = None
-        first = wanted.strip().split("\n")[0]
         self._found: tuple[object, list[list[Part]]] = (None, [])
         self._buffer = Buffer(
-            multiline=False, document=Document(first, len(first)), on_text_changed=lambda _: self._reset()
+            multiline=False, document=Document(wanted, len(wanted)), on_text_changed=lambda _: self._reset()
         )
         self.focus = Window(BufferControl(self._buffer, key_bindings=self._bindings()), height=1)
         self.container: AnyContainer = boxed(screen, self._title, "Enter takes it  Esc back", self._rows, self.focus)

@@ -87,6 +87,7 @@ class Transcript(UIControl):
             if self.follow:
                 self._leave()
             self.anchor = self._moved(self.anchor, rows)
+            self.follow = self.anchor == self._end_anchor()  # So it is where everything fits.
             return
         if self.follow:
             return
@@ -105,6 +106,7 @@ class Transcript(UIControl):
         if self.follow:
             self._leave()
         self.anchor = Anchor(self._state().blocks.first, 0)
+        self.follow = self.anchor == self._end_anchor()
 
     def to_end(self) -> None:
         self.follow, self.selected = True, None
@@ -244,10 +246,12 @@ class Transcript(UIControl):
         top = min(begin * height // count, height - 1)
         bottom = min(max(-(-(begin + size) * height // count), top + 1), height)
         lines = lines + [[] for _ in range(height - len(lines))]
+        glyphs = self.renderer.glyphs
+        thumb = glyphs.rail if glyphs.rail != "|" else glyphs.full
         for number in range(top, bottom):
             used = sum(cells(part) for _, part in lines[number])
             gap = " " * (width - 1 - used)
-            lines[number] = [*lines[number], ("", gap), ("class:scrollbar.thumb", self.renderer.glyphs.full)]
+            lines[number] = [*lines[number], ("", gap), ("class:scrollbar.thumb", thumb)]
         return lines
 
     def _queued(self, state: State, width: int) -> list[Line]:

@@ -41,6 +41,10 @@ def find(rows: list[str], text: str) -> tuple[int, int]:
     return rows[number].index(text), number
 
 
+def thumb(rows: list[str]) -> bool:
+    return any(row[79:80] == "┃" for row in rows)
+
+
 def replied(shown: ScriptedScreen) -> list[str]:
     begin_task(shown)
     feed(shown, [TextDelta("t_1", 1, 0, REPLY)])
@@ -429,17 +433,17 @@ def test_rows_that_came_below_are_counted_and_the_thumb_shows_only_then() -> Non
         blocks = tuple(Block(0, "text", source=f"Message {number}.") for number in range(60))
         shown.screen.apply(PageRead("s_9", "Long", blocks, 1, False, True))
         rows = shown.draw()
-        assert not any(row.endswith("█") for row in rows)
+        assert not thumb(rows)
         shown.keys("\x1b[5~")
         rows = shown.draw()
-        assert any(row.endswith("█") for row in rows)
+        assert thumb(rows)
         assert "new lines below" not in "\n".join(rows)
         shown.screen.apply(event(9, events.WarningRaised("code", "A warning")))
         assert re.search(r"\d new lines? below  Ctrl\+End", "\n".join(shown.draw()))
         shown.keys("\x1b[1;5F")
         rows = shown.draw()
         assert "below" not in "\n".join(rows)
-        assert not any(row.endswith("█") for row in rows)
+        assert not thumb(rows)
 
     inside(read)
 
@@ -466,3 +470,14 @@ def test_following_ends_by_scrolling_up_and_begins_at_the_end_or_by_sending() ->
         assert transcript.follow
 
     inside(read)
+
+
+def test_where_everything_fits_there_is_nothing_to_scroll() -> None:
+    async def read(shown: ScriptedScreen) -> None:
+        replied(shown)
+        shown.keys("\x1b[5~")
+        rows = shown.draw()
+        assert shown.screen.transcript.follow
+        assert not thumb(rows)
+
+    inside(read, rows=40)
