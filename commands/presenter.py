@@ -10,6 +10,7 @@ from typing import Any, Literal, NamedTuple
 
 from fluzo.core import events
 from fluzo.core.events import Event
+from fluzo.core.outcome import CHANGES, count, outcome_words, process_words, verb_of
 from fluzo.core.port import Update
 from fluzo.core.redact import make_redactor, printable
 
@@ -22,8 +23,6 @@ ASCII_GLYPHS: Mapping[Tone, str] = {"plain": ">", "good": "+", "bad": "x", "ask"
 
 _VERB_WIDTH = 7
 _SUBJECT_WIDTH = 47
-_VERBS = {"git_read": "git", "git_commit": "git", "git_push": "git", "execute": "run", "ask": "ask", "plan": "plan"}
-_CHANGES = ("edit", "write", "delete", "move")
 _MINUTE = 60
 _THOUSAND = 1000
 _redact = make_redactor()
@@ -60,12 +59,12 @@ class Presenter:
 
     def running(self, update: events.OperationProgress) -> Line:
         """What a running operation is shown as until its own line replaces it."""
-        verb = "check" if self._checks else _verb(update.tool, "")
+        verb = "check" if self._checks else verb_of(update.tool, "")
         return Line("plain", verb, _line_text(update.summary), "...")
 
     def asking(self, request: Mapping[str, Any]) -> Line:
         """The line above an open permission request."""
-        return Line("ask", _verb(str(request["tool"]), str(request["action"])), _line_text(str(request["summary"])))
+        return Line("ask", verb_of(str(request["tool"]), str(request["action"])), _line_text(str(request["summary"])))
 
     def _event_lines(self, event: Event) -> list[Line]:
         operation_id = event.scope.operation_id
@@ -80,7 +79,7 @@ class Presenter:
             case events.OperationMarkedUnknown() as unknown:
                 lines = [_unknown_line(self._requested.pop(operation_id, None), unknown)]
             case events.PermissionRequested() as asked if not self._interactive:
-                lines = [Line("ask", _verb(asked.tool, ""), _line_text(asked.summary), "needs permission")]
+                lines = [Line("ask", verb_of(asked.tool, ""), _line_text(asked.summary), "needs permission")]
             case events.QuestionAsked() as question if not self._interactive:
                 lines = [Line("ask", "ask", _line_text(question.question), "needs an answer")]
             case events.VerificationStarted() as started:
@@ -106,7 +105,7 @@ class Presenter:
             return []  # The line with the question mark has said it, and the summary says what to do.
         if request is None:
             return [Line("bad", "refused", _line_text(refused.message), f"[{refused.code}]")]
-        verb = _verb(request.tool, request.action)
+        verb = verb_of(request.tool, request.action)
         outcome = "denied" if refused.code == "permission_denied" else f"[{refused.code}]"
         return [Line("bad", verb, _line_text(request.summary), outcome)]
 
@@ -118,7 +117,7 @@ class Presenter:
 
 
 def _unknown_line(request: events.OperationRequested | None, unknown: events.OperationMarkedUnknown) -> Line:
-    verb = _verb(request.tool, request.action) if request else "unknown"
+    verb = verb_of(request.tool, request.action) if request else "unknown"
     return Line("bad", verb, _line_text(unknown.summary), f"outcome unknown: {_line_text(unknown.why)}")
 
 
@@ -172,10 +171,10 @@ def check_line(check: Mapping[str, Any], *, current: bool) -> Line:
 
 def result_line(tool: str, action: str, ended: events.OperationEnded) -> Line:
     """An operation and how it came out."""
-    tone: Tone = "good" if action in _CHANGES and ended.ok else "plain" if ended.ok or _ran(ended.result) else "bad"
+    tone: Tone = "good" if action in CHANGES and ended.ok else "plain" if ended.ok or _ran(ended.result) else "bad"
     outcome = outcome_text(ended.result) or ("" if ended.ok else ended.code)
     # The summary of a change ends with its figures, for the question; here they are the outcome.
-    return Line(tone, _verb(tool, action), _line_text(ended.summary).removesuffix(outcome).rstrip(), outcome)
+    return Line(tone, verb_of(tool, action), _line_text(ended.summary).removesuffix(outcome).rstrip(), outcome)
 
 
 def plan_line(steps: Sequence[Mapping[str, object]]) -> Line:
@@ -186,31 +185,19 @@ def plan_line(steps: Sequence[Mapping[str, object]]) -> Line:
 
 def outcome_text(result: Mapping[str, Any]) -> str:
     """The figures of an operation's result, in the fewest words."""
-    if "exit_status" in result:
-        return _process_text(result)
-    if "lines_added" in result:
-        return f"+{result['lines_added']} -{result.get('lines_removed', 0)}"
-    for key, one in (("lines", "line"), ("entries", "entry"), ("hits", "hit")):
-        if isinstance(count := result.get(key), int):
-            return _count(count, one, key) + (", more exist" if result.get("truncated") else "")
-    message = result.get("message")
-    return _line_text(message) if isinstance(message, str) else ""
+    return _joined(outcome_words(result, _seconds))
 
 
 def _process_text(result: Mapping[str, Any]) -> str:
-    if result.get("timed_out"):
-        words = ["timed out"]
-    elif result.get("cancelled"):
-        words = ["cancelled"]
-    elif result.get("signal"):
-        words = [f"signal {result['signal']}"]
-    else:
-        words = [f"exit {result.get('exit_status')}"]
-    if isinstance(seconds := result.get("elapsed_seconds"), int | float):
-        words.append(f"{seconds:.1f} s")
-    if running := result.get("still_running"):
-        words.append(f"still running: {', '.join(map(str, running))}")
-    return "   ".join(words)
+    return _joined(process_words(result, _seconds))
+
+
+def _joined(words: Iterable[str]) -> str:
+    return "   ".join(map(_line_text, words))
+
+
+def _seconds(value: float) -> str:
+    return f"{value:.1f} s"
 
 
 def _ran(result: Mapping[str, Any]) -> bool:
@@ -218,20 +205,8 @@ def _ran(result: Mapping[str, Any]) -> bool:
     return isinstance(result.get("exit_status"), int) and not result.get("timed_out") and not result.get("cancelled")
 
 
-def _verb(tool: str, action: str) -> str:
-    if action == "invalid":
-        action = ""  # A call that could not be read did nothing; its tool says what it was about.
-    if action in _VERBS:
-        return _VERBS[action]
-    return action or tool.removesuffix("_file").removesuffix("_files") or "operation"
-
-
 def _line_text(text: str) -> str:
     return printable(text, keep_newlines=False)
-
-
-def _count(number: int, one: str, many: str) -> str:
-    return f"{number} {one if number == 1 else many}"
 
 
 # --- questions ------------------------------------------------------------------------------------------------
@@ -321,7 +296,7 @@ def _status(result: Mapping[str, Any]) -> str:
 def _budget_facts(budget: Mapping[str, Mapping[str, Any]]) -> list[str]:
     facts = []
     if "turns" in budget:
-        facts.append(_count(int(budget["turns"]["used"]), "turn", "turns"))
+        facts.append(count(int(budget["turns"]["used"]), "turn", "turns"))
     if "active_seconds" in budget:
         seconds = int(budget["active_seconds"]["used"])
         facts.append(f"{seconds // _MINUTE:02}:{seconds % _MINUTE:02}")
@@ -342,5 +317,5 @@ def _change_facts(result: Mapping[str, Any]) -> list[str]:
         return ["no files changed", *([f"the Git index or head moved: {', '.join(moved)}"] if moved else [])]
     added = sum(int(change.get("added") or 0) for change in changes)
     removed = sum(int(change.get("removed") or 0) for change in changes)
-    files = f"{_count(len(changes), 'file', 'files')} +{added} -{removed}"
+    files = f"{count(len(changes), 'file', 'files')} +{added} -{removed}"
     return [files, f"{' and '.join(moved)}" if moved else "nothing staged or committed"]

@@ -23,6 +23,8 @@ from prompt_toolkit.layout import Layout as Containers
 from prompt_toolkit.output import ColorDepth, Output
 from prompt_toolkit.styles import DynamicStyle
 
+from fluzo.core.outcome import CHANGES
+
 from . import approval
 from .approval import Card
 from .board import NoticeBoard
@@ -38,7 +40,6 @@ from .layout import Layout, arrange
 from .motion import Motion
 from .preferences import Preferences, Trial
 from .render import BlockRenderer
-from .rows import CHANGES
 from .state import Noted, PageRead, QueueReturned, State, Submitted, reduce
 from .terminal import KeyReader, ScreenOutput, restored
 from .text import Line

@@ -21,6 +21,8 @@ from prompt_toolkit.layout.menus import CompletionsMenu
 from prompt_toolkit.layout.processors import AfterInput, ConditionalProcessor
 from prompt_toolkit.mouse_events import MouseEvent
 
+from fluzo.core.outcome import count
+
 from . import chrome
 from .canvas import RowsWindow
 from .card import card_lines, fits
@@ -32,7 +34,7 @@ from .logo import compact
 from .motion import compact_place, pixel_place
 from .notice import WIDTH as NOTICE_WIDTH
 from .notice import fitting, notice_rows
-from .rows import clock, count
+from .rows import clock
 from .text import Line, cells
 from .theme import ROOT_STYLE
 

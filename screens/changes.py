@@ -3,8 +3,10 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from fluzo.core.outcome import count
+
 from .blocks import Block, Tool
-from .rows import change_facts, clock, command_text, count
+from .rows import change_facts, clock, command_text
 from .sanitize import clean
 from .state import State, TaskView, replace
 

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from prompt_toolkit.layout import AnyContainer
 
+from fluzo.core.outcome import count
 from fluzo.core.port import CapacityStatus, EventPage, Query, Snapshot, TaskDetail
 
-from .rows import clock, count, thousands
+from .rows import clock, thousands
 from .sheet import Reader, Sheet, column, framed, moment, safe, sheet_window, shown_task
 from .task_text import section, trace_of
 from .text import Line

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from prompt_toolkit.filters import Condition
 from prompt_toolkit.layout import AnyContainer, ConditionalContainer, DynamicContainer, HSplit, VSplit, Window
 
+from fluzo.core.outcome import count
 from fluzo.core.port import Query, Snapshot, TaskDetail, TaskList
 
 from .controls import joined, row, text_control
@@ -16,7 +17,6 @@ from .diff_about import checks_line, checks_rows, file_rows, running_files, side
 from .diff_rows import Look, Rows, fits_split, lay
 from .diff_text import File, Hunk, files_of, hunks_of, patch
 from .entry import Finder
-from .rows import count
 from .sheet import Reader, Sheet, framed, headed, hint_line, moment, rule_window, safe, sheet_window, shown_task
 from .text import Line
 from .unchanged import unchanged_lines

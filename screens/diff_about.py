@@ -3,9 +3,10 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from fluzo.core.outcome import CHANGES
+
 from .changes import verdicts
 from .diff_text import File, loose_file
-from .rows import CHANGES
 from .sheet import column, safe
 from .state import State
 from .task_text import STYLES, check_rows

@@ -3,6 +3,8 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from fluzo.core.outcome import CHANGES, verb_of
+
 from .blocks import Block, Tool
 from .changes import (
     LOOK_BACK,
@@ -15,7 +17,7 @@ from .changes import (
     stale,
     verdicts,
 )
-from .rows import CHANGES, command_text, cut_of, facts_of, state_of, subject_of, thousands, verb_of
+from .rows import command_text, cut_of, facts_of, state_of, subject_of, thousands
 from .sanitize import clean, visible_text
 from .state import Decided, Queued, State, TaskView, replace, with_task
 

@@ -8,9 +8,11 @@ from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from fluzo.core.outcome import CHANGES, count
+
 from .blocks import Block, Tool
 from .card import diff_rows
-from .rows import CHANGES, clock, count, seconds, size
+from .rows import clock, seconds, size
 from .text import Fragment, Line, SourceRow, around, cells, cut_line, drawable, justify, rows_of, shorten
 from .theme import Glyphs
 

@@ -7,41 +7,17 @@ import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from fluzo.core.outcome import count, outcome_words, verb_of
+
 from .blocks import Tool
 from .sanitize import clean, visible_text
 
-_VERBS = {"git_read": "git", "execute": "run", "ask": "ask", "plan": "plan"}
-_TOOL_VERBS = {
-    "read_file": "read",
-    "list_files": "list",
-    "search": "search",
-    "edit_file": "edit",
-    "write_file": "write",
-    "delete_file": "delete",
-    "move_file": "move",
-    "ask_user": "ask",
-    "update_plan": "plan",
-}
-CHANGES = ("edit", "write", "delete", "move")
 _THOUSAND = 1000
 _MINUTE = 60
 _SUBJECT_CHARACTERS = 4000
 _DIFF_CHARACTERS = 200_000
-_HOW_ENDED = {
-    "terminated": ("ended after SIGTERM",),
-    "killed": ("killed",),
-    "uncertain": ("whether it ended is not known",),
-}
 _ENDED = re.compile(r"exit -?\d+ after|timed out after|cancelled after|ended ")
 """The first line of a process's result, as the `run` tool words it for the model."""
-
-
-def verb_of(tool: str, action: str) -> str:
-    if action == "plan" and tool != "update_plan":
-        action = ""  # A call whose arguments could not be read has no action of its own.
-    if action in _VERBS:
-        return _VERBS[action]
-    return action or _TOOL_VERBS.get(tool, tool) or "operation"
 
 
 def subject_of(text: str, facts: str = "") -> str:
@@ -57,15 +33,7 @@ def command_text(argv: Iterable[object]) -> str:
 
 def facts_of(result: Mapping[str, Any]) -> str:
     """The figures of a result in the fewest words."""
-    if "exit_status" in result:
-        return process_facts(result)
-    if "lines_added" in result:
-        return f"+{result['lines_added']} -{result.get('lines_removed', 0)}"
-    for key, one in (("lines", "line"), ("entries", "entry"), ("hits", "hit")):
-        if isinstance(number := result.get(key), int):
-            return count(number, one, key) + (", more exist" if result.get("truncated") else "")
-    message = result.get("message")
-    return visible_text(message) if isinstance(message, str) else ""
+    return "  ".join(visible_text(word) for word in outcome_words(result, seconds))
 
 
 def cut_of(result: Mapping[str, Any], *, kept: bool) -> str:
@@ -75,22 +43,6 @@ def cut_of(result: Mapping[str, Any], *, kept: bool) -> str:
         return ""
     why = "more than is kept; its middle is lost" if result.get("truncated") else "more than the model is given"
     return f"{size(printed)} printed, {why}"
-
-
-def process_facts(result: Mapping[str, Any]) -> str:
-    if result.get("timed_out"):
-        words = ["timed out"]
-    elif result.get("cancelled"):
-        words = ["cancelled", *_HOW_ENDED.get(str(result.get("termination")), ())]
-    elif result.get("signal"):
-        words = [f"signal {result['signal']}"]
-    else:
-        words = [f"exit {result.get('exit_status')}"]
-    if isinstance(elapsed := result.get("elapsed_seconds"), int | float):
-        words.append(seconds(float(elapsed)))
-    if running := result.get("still_running"):
-        words.append(f"still running: {', '.join(map(str, running))}")
-    return "  ".join(words)
 
 
 def state_of(ok: bool, result: Mapping[str, Any]) -> str:
@@ -147,10 +99,6 @@ def _arguments(call: Mapping[str, Any]) -> dict[str, Any] | None:
 
 
 # --- figures --------------------------------------------------------------------------------------------------
-
-
-def count(number: int, one: str, many: str) -> str:
-    return f"{number} {one if number == 1 else many}"
 
 
 def size(number: int) -> str:

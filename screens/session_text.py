@@ -3,7 +3,9 @@
 from collections.abc import Mapping
 from typing import Any
 
-from .rows import count, thousands
+from fluzo.core.outcome import count
+
+from .rows import thousands
 from .sheet import column, safe
 from .task_text import STYLES, VERDICTS, state_word
 from .text import Line, shorten

@@ -3,11 +3,11 @@
 from functools import partial
 from typing import TYPE_CHECKING
 
+from fluzo.core.outcome import count
 from fluzo.core.port import SessionList
 
 from .listing import ListPage, Record
 from .resuming import ask_resume
-from .rows import count
 from .session_text import about_session, session_columns, session_row, words_of
 from .sheet import hint_line
 from .state import YoloChosen

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from prompt_toolkit.filters import Condition
 from prompt_toolkit.layout import AnyContainer, ConditionalContainer, HSplit, VSplit, Window
 
+from fluzo.core.outcome import count
 from fluzo.core.port import Ack, ConfigDetail, Query, SaveConfig, Snapshot
 from fluzo.core.settings import render
 
@@ -19,7 +20,6 @@ from .controls import joined, row, text_control
 from .entry import Entry
 from .preferences import follow_settings
 from .render import wrapped
-from .rows import count
 from .settings_form import Form, Row, edited, kept, problems, read, stepped, typed, value_of
 from .settings_list import GROUP_COLUMNS, SettingsList, about, group_rows
 from .sheet import Reader, headed, hint_line, moment, rule_window

@@ -6,9 +6,11 @@ Invariant: an outcome that nobody recorded is called unknown, and no figure is s
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from fluzo.core.outcome import count, verb_of
+
 from .changes import verdicts
 from .render import wrapped
-from .rows import clock, count, facts_of, subject_of, thousands, verb_of
+from .rows import clock, facts_of, subject_of, thousands
 from .sanitize import clean
 from .sheet import column, safe
 from .text import Line, shorten

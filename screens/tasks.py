@@ -5,10 +5,10 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from prompt_toolkit.layout import AnyContainer
 
+from fluzo.core.outcome import count
 from fluzo.core.port import Query, Snapshot, TaskDetail, TaskList
 
 from .listing import ListPage, Record
-from .rows import count
 from .sheet import Reader, Sheet, framed, headed, hint_line, moment, safe, sheet_window
 from .state import RUNNING_STATES
 from .stopping import ask_force_stop, cancel
