@@ -97,6 +97,7 @@ def runtime_of(host: "Host") -> "Runtime":
             "model": model.model,
             "endpoint": model.base_url,
             "context_window": model.context_window,
+            "grace_seconds": host.settings.tools.shell.termination_grace_seconds,
             "compacts_at": host.compacts_at(),
             "health": _health(host.settings),
             "verification": [list(argv) for argv in host.settings.verification.commands],
