@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 _LEFT = "The file is left as it is. /config opens it in your editor, /retry tries again."
 PANEL_ROWS = 5
 BANNER_ROWS = 4
+ROOMY_COLUMNS = 72
 
 
 class Settings:
@@ -56,7 +57,7 @@ class Settings:
                 row(self._head),
                 rule_window(screen),
                 ConditionalContainer(banner, Condition(lambda: bool(self._banner()))),
-                VSplit([groups, bar, self.focus]),
+                VSplit([ConditionalContainer(VSplit([groups, bar]), Condition(self._roomy)), self.focus]),
                 rule_window(screen),
                 Window(text_control(self._panel), height=PANEL_ROWS, always_hide_cursor=True),
                 self._entry.container,
@@ -283,6 +284,10 @@ class Settings:
         name = form.path.rpartition("/")[2] or ".fluzo"
         found = f"/{self.list.wanted}" if self.list.wanted else ""
         return headed("Settings", found, f"{name}  {state}".rstrip(), self._screen.layout.columns)
+
+    def _roomy(self) -> bool:
+        """The headings among the rows say the group too."""
+        return self._screen.layout.columns >= ROOMY_COLUMNS
 
     def _groups(self) -> Line:
         return joined(group_rows(self.list))

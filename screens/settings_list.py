@@ -160,7 +160,13 @@ def widths(room: int, *, wide: bool) -> dict[str, int]:
     """How many cells each column has; the name and the saved value share what the others leave."""
     rest = room - _FROM - _NOW - (_RANGE if wide else 0)
     name = min(rest * 21 // 40, 36)
-    return {"name": name, "saved": rest - name, "now": _NOW, **({"range": _RANGE} if wide else {}), "from": _FROM}
+    return {
+        "name": name,
+        "saved": min(rest - name, 40),
+        "now": _NOW,
+        **({"range": _RANGE} if wide else {}),
+        "from": _FROM,
+    }
 
 
 def names(columns: dict[str, int]) -> Line:

@@ -105,11 +105,7 @@ def test_a_running_task_gets_another_limit_only_when_it_is_given_to_it(tmp_path:
             user.types("A")
             user.sees("Limits of the running task")
             assert user.row("max turns").split()[2:5] == ["1", "3", "1"]
-            while "Enter confirms 2." not in user.screen:
-                user._quiet(0.4)
-                user.types("2")
-                user._quiet(0.2)
-            user._quiet(0.4)
+            user.picks(2)
             user.presses("enter")
             user.sees("The running task has the new limits")
             user.presses("esc", "esc")
