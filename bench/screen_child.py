@@ -30,14 +30,14 @@ class Readings:
         self.screen: Any = None
         self._published: dict[object, float] = {}
         self._undrawn: list[tuple[str, float]] = []
-        self._begun = 0.0
+        self._begun = self._begun_cpu = 0.0
         self.forget()
 
     def forget(self, *_: object) -> None:
         self.lists: dict[str, list[float]] = {
-            name: [] for name in ("frame", "event", "delta", "event_subscriber", "delta_subscriber")
+            name: [] for name in ("frame", "frame_cpu", "event", "delta", "event_subscriber", "delta_subscriber")
         }
-        self.lags = 0
+        self.lags = self.deltas = 0
         self._since = clock()
         self._before = self._counters()
         if self.screen is not None and self.screen.link is not None:
@@ -55,6 +55,7 @@ class Readings:
 
     def publish(self, update: Any) -> None:
         self._published[_key(update)] = clock()
+        self.deltas += _kind(update) == "delta"
 
     def taken(self, update: Any) -> None:
         if isinstance(update, Lagged):
@@ -69,10 +70,11 @@ class Readings:
             self._undrawn.append((_kind(update), at))
 
     def begin_frame(self) -> None:
-        self._begun = clock()
+        self._begun, self._begun_cpu = clock(), time.thread_time()
 
     def end_frame(self) -> None:
         now = clock()
+        self.lists["frame_cpu"].append(time.thread_time() - self._begun_cpu)
         self.lists["frame"].append(now - self._begun)
         for kind, at in self._undrawn:
             self.lists[kind].append(now - at)
@@ -81,8 +83,9 @@ class Readings:
     def write(self, path: Path) -> None:
         counters = {name: value - self._before[name] for name, value in self._counters().items()}
         link = self.screen.link if self.screen is not None else None
-        more = {"high_water": link.high_water if link else 0, "lags": self.lags, "seconds": clock() - self._since}
-        path.write_text(json.dumps({**self.lists, **counters, **more}))
+        more = {"lags": self.lags, "deltas": self.deltas, "seconds": clock() - self._since}
+        waited = {"high_water": link.high_water if link else 0}
+        path.write_text(json.dumps({**self.lists, **counters, **waited, **more}))
 
 
 def _key(update: Any) -> object:

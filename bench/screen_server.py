@@ -1,8 +1,8 @@
 """The model of the screen's rows, a process of its own: `screen_server.py` prints its port and serves for ever.
 
-It answers every request with a stream of 50 deltas a second, on a fixed schedule, and ends each reply after a second
-with the call of a tool that reads a few lines of a file; with the events of such a turn about 12 a second arrive. A
-request that says "please-hold" gets one delta and then nothing, for as long as the connection stays.
+It answers every request with a stream of 60 deltas in a second, on a fixed schedule, and ends each reply with the call
+of a tool that reads a few lines of a file; with the turn's own time that makes at least 50 deltas and 10 events of the
+runtime a second. A request that says "please-hold" gets one delta and then nothing while the connection stays.
 """
 
 import asyncio
@@ -10,7 +10,7 @@ import json
 
 from stream_server import HEAD, event
 
-PER_SECOND = 50
+PER_SECOND = 60
 TEXT = "the interval ends where the next begins and both are kept apart by a strict comparison of their ends"
 WORDS = TEXT.split()
 HOLD = "please-hold"
@@ -18,13 +18,13 @@ HOLD = "please-hold"
 
 def words(number: int) -> str:
     """One delta: Markdown with paragraphs, now and then a list or a piece of code."""
-    place = (number - 1) % 150
-    special = {0: "\n\nThe ", 60: "\n\n- **first** point, ", 80: "\n- `second` point, ", 100: "\n\n```python\n"}
+    place = (number - 1) % (3 * PER_SECOND)
+    special = {0: "The ", 60: "- **first** point, ", 80: "\n- `second` point, ", 120: "```python\n", 141: "```\n\nSo "}
     if place in special:
         return special[place]
-    if 100 < place < 120:
-        return f"value_{number} = merge(low, high)\n" if place % 4 == 0 else ""
-    return "```\n\nSo " if place == 120 else f"{WORDS[number % len(WORDS)]} "
+    if 120 < place < 141:
+        return (f"value_{number} ", "= merge(", "low, high", ")\n")[(place - 121) % 4]
+    return f"{WORDS[number % len(WORDS)]} "
 
 
 def call(number: int) -> bytes:

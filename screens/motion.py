@@ -92,7 +92,8 @@ class Motion:
         if self._blank or drawn_as != self._drawn_as:
             self._last = ""
         self._place, self._drawn_as = place, drawn_as
-        self._paint()
+        if not self._last or self._due is None:
+            self._paint()  # Else what stands there is right until its next frame is due.
         self._schedule()
 
     def _free_place(self) -> Rect | None:
