@@ -4,9 +4,11 @@ Invariant: every mode switched on here is switched off on exit, suspend and cras
 while the first frame is on its way, and nothing waits for its answers.
 """
 
+import asyncio
 import os
 import re
 import select
+import signal
 import sys
 import termios
 import time
@@ -14,6 +16,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from typing import TextIO
 
+from prompt_toolkit.data_structures import Size
 from prompt_toolkit.input.vt100 import Vt100Input
 from prompt_toolkit.key_binding.key_processor import KeyPress
 from prompt_toolkit.output.vt100 import Vt100_Output
@@ -81,6 +84,7 @@ class ScreenOutput(Vt100_Output):
     awaits_width = False
     _asked = False
     _kitty = False
+    _size = Size(rows=24, columns=80)
 
     def enter_alternate_screen(self) -> None:
         super().enter_alternate_screen()
@@ -135,10 +139,45 @@ class ScreenOutput(Vt100_Output):
         try:
             super().flush()
         except OSError:
+            self._lost()
+
+    def get_size(self) -> Size:
+        """The size now; of a terminal that is gone, the last one it had."""
+        try:
+            self._size = super().get_size()
+        except OSError:
+            self._lost()
+        return self._size
+
+    def _lost(self) -> None:
+        self._buffer = []
+        if not self.gone:
             self.gone = True
-            self._buffer = []
             if self.on_gone is not None:
                 self.on_gone()
+
+
+@contextmanager
+def leaving_on_signals(loop: asyncio.AbstractEventLoop, leave: Callable[[int], None]) -> Iterator[None]:
+    """Have SIGTERM and SIGHUP call `leave` on the loop, and give them back as they were.
+
+    The loop itself would leave them deadly, and the second one, which a terminal that goes away is followed by, would
+    cut off what closes the runtime. Off the main thread nothing is done: whoever runs the screen there handles signals.
+    """
+    before = {}
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        handler = signal.getsignal(number)
+        try:
+            loop.add_signal_handler(number, leave, number)
+        except (ValueError, RuntimeError):
+            break
+        before[number] = handler
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            loop.remove_signal_handler(number)
+            signal.signal(number, handler or signal.SIG_DFL)
 
 
 @contextmanager

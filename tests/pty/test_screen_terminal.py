@@ -127,3 +127,18 @@ def assert_lines(user: ScriptedUser, *lines: str) -> None:
     shown = [row.removeprefix("> ").strip() for row in user.rows]
     first = shown.index(lines[0])
     assert tuple(shown[first : first + len(lines)]) == lines
+
+
+def test_a_terminal_that_is_gone_keeps_its_last_size_and_is_told_of_once() -> None:
+    sizes: list[Size | None] = [Size(rows=40, columns=120), None, None]
+    gone: list[bool] = []
+
+    def size() -> Size:
+        if (now := sizes.pop(0)) is None:
+            raise OSError("gone")
+        return now
+
+    screen = ScreenOutput(FakeTerminal(), size, term="xterm")
+    screen.on_gone = lambda: gone.append(True)
+    assert [screen.get_size() for _ in range(3)] == [Size(rows=40, columns=120)] * 3
+    assert gone == [True]
