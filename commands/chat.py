@@ -102,7 +102,7 @@ def runtime_of(host: "Host") -> "Runtime":
             "health": _health(host.settings),
             "verification": [list(argv) for argv in host.settings.verification.commands],
         }
-    return Runtime(host.port, str(host.root), facts, host.close)
+    return Runtime(host.port, str(host.root), facts, host.close, host.redact)
 
 
 def _health(settings: "Settings") -> list[tuple[str, str]]:

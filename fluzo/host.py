@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from fluzo.composition import missing_consent, new_id, services, utc_now
 from fluzo.core.errors import WorkspaceError
 from fluzo.core.port import Port
-from fluzo.core.redact import make_redactor
+from fluzo.core.redact import Redactor, make_redactor
 
 if TYPE_CHECKING:
     from fluzo.control import ControlServer
@@ -68,7 +68,8 @@ class RuntimeThread:
 
 
 class Host:
-    """An open workspace: `port` for front ends, and the settings in force (None when there are none to read)."""
+    """An open workspace: `port` for front ends, and the settings in force (None when there are none to read). `redact`
+    masks the secrets of this run."""
 
     def __init__(
         self,
@@ -81,6 +82,7 @@ class Host:
         self.root = root
         self.port = port
         self.loaded = loaded
+        self.redact: Redactor = make_redactor()
         self._close = close
         self._reach = reach
 
@@ -185,7 +187,9 @@ def _open_owner(root: "Root", options: HostOptions) -> Host:
         ownership.release()
         raise
 
-    return Host(root.path, opened.port, loaded, _closer(thread, lambda: _stop(opened), ownership))
+    host = Host(root.path, opened.port, loaded, _closer(thread, lambda: _stop(opened), ownership))
+    host.redact = opened.redact
+    return host
 
 
 def open_keeper(options: HostOptions) -> Host:
@@ -237,6 +241,7 @@ class _Opened(NamedTuple):
     port: Port
     quiesce: Callable[[], Coroutine[Any, Any, None]]
     control: "ControlServer"
+    redact: Redactor
 
 
 async def _start(
@@ -273,7 +278,7 @@ async def _start(
     except BaseException:
         await journal.close()
         raise
-    return _Opened(journal, port, tasks.quiesce, control)
+    return _Opened(journal, port, tasks.quiesce, control, first.redact)
 
 
 def _closer(

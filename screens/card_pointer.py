@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from prompt_toolkit.mouse_events import MouseButton, MouseEvent, MouseEventType
 
-from .approval import GUARD
 from .text import Line, cells
 
 if TYPE_CHECKING:
@@ -51,19 +50,13 @@ class CardPointer:
 
     def _act(self, found: str) -> None:
         screen = self._screen
-        card = screen.card
-        if not card.focused:
+        if not screen.card.focused:
             screen.body.focus_card()
-            return
-        now = screen.now()
-        quiet = now - card.focused_at >= GUARD and now - card.key_at >= GUARD
-        if not (card.armed or quiet) or (card.writing and found != CONFIRM):
-            return
-        if found == CONFIRM:
+        elif found == CONFIRM:
             screen.card_key("enter")
-        elif found:
+        elif found and not screen.card.writing:
             screen.card_key("text", found)
-            screen.card = screen.card._replace(held="")
+            screen.card = screen.card._replace(held="")  # It was no typing that could go on in the composer.
 
 
 def target(rows: Sequence[Line], y: int, x: int, choices: int) -> str:

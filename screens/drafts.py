@@ -120,6 +120,10 @@ def append_prompt(folder: Path, parts: list[Part]) -> None:
         file.write(line)
 
 
+def masked(parts: list[Part], redact: Callable[[str], str]) -> list[Part]:
+    return [redact(part) if isinstance(part, str) else part._replace(text=redact(part.text)) for part in parts]
+
+
 def trim_prompts(folder: Path) -> None:
     """Bound the file: its newest entries stay."""
     path = folder / PROMPTS
@@ -298,10 +302,10 @@ class Drafts:
         self.keep()
 
     def remembered(self, parts: list[Part]) -> None:
-        """History took a prompt."""
-        folder = self._folder
-        if folder is not None:
-            self.files.do(lambda: append_prompt(folder, parts))
+        """History took a prompt; what is kept of it holds no secret that the runtime knows."""
+        folder, link = self._folder, self._screen.link
+        if folder is not None and link is not None:
+            self.files.do(lambda: append_prompt(folder, masked(parts, link.redact)))
 
     def all_prompts(self, taken: Callable[[list[list[Part]]], None]) -> None:
         """What was sent from every folder but this one, newest first; `taken` is called on the loop."""

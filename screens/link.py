@@ -62,12 +62,14 @@ _ENDED = ("completed", "failed", "cancelled", "blocked")
 
 
 class Runtime(NamedTuple):
-    """An open runtime: its port, the workspace's root, the settings in force as plain values, and how to close it."""
+    """An open runtime: its port, the workspace's root, the settings in force as plain values, and how to close it.
+    `redact` masks the secrets that it knows, for what is kept of what was sent."""
 
     port: Port
     root: str
     facts: Mapping[str, Any]
     close: Callable[[], None]
+    redact: Callable[[str], str] = str
 
 
 Opener = Callable[[], Runtime]
@@ -93,6 +95,10 @@ class Link:
     def drive(self) -> str:
         """The folder beside the store that is private to its owner; empty where there is none."""
         return str(self._runtime.facts.get("drive", "")) if self._runtime else ""
+
+    def redact(self, text: str) -> str:
+        """The text without the secrets that the runtime knows."""
+        return self._runtime.redact(text) if self._runtime else text
 
     # --- opening and closing
 

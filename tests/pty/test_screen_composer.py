@@ -201,6 +201,19 @@ def test_history_is_the_folders_own_and_brings_chips_back_whole(tmp_path: Path) 
     at_drive(recall, tmp_path)
 
 
+def test_no_secret_that_the_runtime_knows_is_kept_in_history(tmp_path: Path) -> None:
+    async def send(shown: ScriptedScreen) -> None:
+        link = shown.screen.link
+        assert link is not None and link._runtime is not None
+        link._runtime = link._runtime._replace(redact=lambda text: text.replace("hunter22", "[redacted]"))
+        shown.keys("log in with hunter22 " + pastes(LONG + " hunter22") + "\r")
+
+    at_drive(send, tmp_path)
+    kept = (tmp_path / drafts.PROMPTS).read_text()
+    assert "hunter22" not in kept
+    assert kept.count("[redacted]") == 2
+
+
 def test_history_keeps_its_newest_entries(tmp_path: Path) -> None:
     for number in range(drafts.MAX_PROMPTS + 30):
         drafts.append_prompt(tmp_path, [f"prompt {number}"])

@@ -276,9 +276,12 @@ def test_what_is_asked_about_is_no_choice_even_if_it_looks_like_one() -> None:
         rows = quiet(shown)
         click(shown, *find(rows, "3  Allow for this task"))
         assert shown.screen.card.choice == 0
-        rows = quiet(shown)
-        click(shown, *find(rows, "Enter confirms 3."))
+        click(shown, *find(quiet(shown), "2  Allow once"))
+        assert shown.screen.card.choice == 2
+        click(shown, *find(quiet(shown), "Enter confirms 3."))
         assert not shown.approvals()
+        click(shown, *find(quiet(shown), "Enter confirms 2."))
+        assert shown.approvals()
 
     inside(answer, rows=40)
 
