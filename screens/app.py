@@ -41,7 +41,7 @@ from .motion import Motion
 from .preferences import Preferences, Trial
 from .render import BlockRenderer
 from .state import Noted, PageRead, QueueReturned, State, Submitted, reduce
-from .terminal import KeyReader, ScreenOutput, restored
+from .terminal import KeyReader, ScreenOutput, leaving_on_signals, restored
 from .text import Line
 from .theme import ASCII, UNICODE, Glyphs, color_depth, glyphs_for, ground_color, style_for
 from .transcript import Transcript
@@ -211,15 +211,11 @@ class Screen:
                 self.app.exit(result=70)
 
         loop.set_exception_handler(on_error)
-        for number in (signal.SIGTERM, signal.SIGHUP):
+        with leaving_on_signals(loop, lambda number: self.leave(128 + number)):
             try:
-                loop.add_signal_handler(number, self.leave, 128 + number)
-            except (ValueError, RuntimeError):
-                break  # Not the main thread: whoever runs the screen there handles signals.
-        try:
-            status = await self.app.run_async(set_exception_handler=False, handle_sigint=False)
-        except EOFError:
-            status = HANGUP
+                status = await self.app.run_async(set_exception_handler=False, handle_sigint=False)
+            except EOFError:
+                status = HANGUP
         self.motion.stop()
         if failed:
             raise failed[0]

@@ -187,6 +187,7 @@ def test_a_task_is_queued_to_cancelled_and_slow_to_stop(tmp_path: Path) -> None:
         user.presses("enter")
         user.sees_no("Permission 1 of 1")
         user.presses("ctrl-c")
+        user.sees("stopping")
         user.sees("Cancelled by you")
         assert "cancelled" in user.rows[0]
 
