@@ -34,9 +34,10 @@ def call(number: int) -> bytes:
     return event([{"index": 0, "delta": {"tool_calls": [{**wanted, "function": function}]}}])
 
 
-def ending(finish: str) -> bytes:
-    usage = {"prompt_tokens": 9000, "completion_tokens": PER_SECOND, "total_tokens": 9000 + PER_SECOND}
-    last = event([{"index": 0, "delta": {}, "finish_reason": finish}])
+def ending(asked: int) -> bytes:
+    """The end of a reply to a request of so many bytes."""
+    usage = {"prompt_tokens": asked // 4, "completion_tokens": PER_SECOND, "total_tokens": asked // 4 + PER_SECOND}
+    last = event([{"index": 0, "delta": {}, "finish_reason": "tool_calls"}])
     return last + event([], usage=usage) + b"e\r\ndata: [DONE]\n\n\r\n0\r\n\r\n"
 
 
@@ -55,11 +56,11 @@ class Server:
                 if HOLD in json.loads(body)["messages"][-1]["content"]:
                     writer.write(event([{"index": 0, "delta": {"content": "Thinking about it."}}]))
                     await asyncio.Event().wait()
-                await self._reply(writer)
+                await self._reply(writer, len(body))
         except (asyncio.IncompleteReadError, ConnectionError):
             writer.close()
 
-    async def _reply(self, writer: asyncio.StreamWriter) -> None:
+    async def _reply(self, writer: asyncio.StreamWriter, asked: int) -> None:
         loop = asyncio.get_running_loop()
         begun = loop.time()
         for number in range(PER_SECOND):
@@ -68,7 +69,7 @@ class Server:
             writer.write(event([{"index": 0, "delta": {"content": words(self._delta)}}]))
             await writer.drain()
         self._turn += 1
-        writer.write(call(self._turn) + ending("tool_calls"))
+        writer.write(call(self._turn) + ending(asked))
         await writer.drain()
 
 
