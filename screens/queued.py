@@ -62,7 +62,9 @@ class QueueView:
             item, lit = queued[number], number == self._lit
             style = "class:bg.select class:text.on_select" if lit else "class:text.primary"
             state = "" if item.id else "  sending"
-            text = shorten(f"{number + 1}  {drawable(' '.join(item.text.split()))}", columns - 15)
+            text = shorten(
+                f"{number + 1}  {drawable(' '.join(item.text.split()))}", columns - 15, self._screen.glyphs.more
+            )
             found.append([(style, f"{'>' if lit else ' '} {text}{state}")])
         return found
 
