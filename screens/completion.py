@@ -1,7 +1,7 @@
 """Completion in the composer: commands after `/`, files after `@`. Short, from memory, never a process.
 
-A mention is a name: what is sent is `@path`, `@path:10-40` or `@folder/` as it is shown; the agent reads it with its own
-tools and under the same rules as everything else.
+A mention is a name: what is sent is `@path`, `@path:10-40` or `@folder/` as it is shown; the agent reads it with its
+own tools and under the same rules as everything else.
 """
 
 import asyncio
