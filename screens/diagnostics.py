@@ -9,6 +9,7 @@ from prompt_toolkit.layout import AnyContainer
 from fluzo.core.outcome import count
 from fluzo.core.port import CapacityStatus, EventPage, Query, Snapshot, TaskDetail
 
+from .entry import with_find
 from .rows import clock, thousands
 from .sheet import Reader, Sheet, column, framed, moment, safe, sheet_window, shown_task
 from .task_text import section, trace_of
@@ -41,7 +42,7 @@ class Diagnostics:
         self._sheet = Sheet(screen, self._rows)
         self._sheet.act("pager.copy", self._copy)
         self.focus = sheet_window(self._sheet)
-        self.container: AnyContainer = framed(screen, self._head, self.focus)
+        self.container: AnyContainer = framed(screen, self._head, with_find(screen, self, self._sheet), self.focus)
         self._moment: tuple[object, ...] = ()
         self.refresh()
 

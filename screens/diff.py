@@ -48,6 +48,7 @@ class Changes:
         self._others: dict[str, Mapping[str, Any] | None] = {}
         self._files: list[File] = []
         self._at = 0
+        self._chosen = False
         self._hunks: list[Hunk] = []
         self._unfolded: dict[int, Sequence[str]] = {}
         self._split: bool | None = None
@@ -133,7 +134,7 @@ class Changes:
 
     def _build(self) -> None:
         """The files of the source that is looked at; the one that was open stays open."""
-        was = self._file.path if self._file is not None else ""
+        was = self._file.path if self._file is not None and self._chosen else ""
         if self._source == "session":
             tasks = [task for task in self._others.values() if task is not None and task.get("result")]
             self._files = [file for task in tasks for file in _files(task)]
@@ -141,7 +142,7 @@ class Changes:
             self._files = running_files(self._screen.state)
         else:
             self._files = _files(self._task or {})
-        first = not was and sum(len(file.lines) for file in self._files) > LIST_FIRST
+        first = not self._chosen and sum(len(file.lines) for file in self._files) > LIST_FIRST
         self._at = next((n for n, file in enumerate(self._files) if file.path == was), 0)
         self._load()
         if first:
@@ -175,6 +176,7 @@ class Changes:
             self._screen.say("There is no other file in that direction")
             return
         self._at = self._list.lit = number
+        self._chosen = True
         self._sheet.left = 0
         self._load()
         self._show("diff")

@@ -4,16 +4,21 @@ Invariant: while it is open it has the keyboard, and its keys reach nothing else
 """
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.filters import Condition
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.keys import Keys
-from prompt_toolkit.layout import ConditionalContainer, VSplit, Window
+from prompt_toolkit.layout import AnyContainer, ConditionalContainer, VSplit, Window
 from prompt_toolkit.layout.controls import BufferControl
 
 from .controls import text_control
 from .sheet import Sheet
+
+if TYPE_CHECKING:
+    from .app import Screen
+    from .views import View
 
 
 class Entry:
@@ -99,3 +104,16 @@ class Finder:
 
     def _typed(self) -> None:
         self._sheet.find = self.entry.text
+
+
+def with_find(screen: "Screen", page: "View", sheet: Sheet) -> AnyContainer:
+    """Find in a text in full, `n` and `N` from match to match; what is returned stands over the text."""
+    text = page.focus
+
+    def focused(window: Window | None) -> None:
+        page.focus = window or text
+        screen.app.layout.focus(page.focus)
+
+    sheet.act("pager.next", lambda: sheet.seek(1))
+    sheet.act("pager.previous", lambda: sheet.seek(-1))
+    return Finder(sheet, "pager", focused).entry.container

@@ -2,9 +2,9 @@
 
 from typing import TYPE_CHECKING, Literal
 
-from prompt_toolkit.layout import AnyContainer, Window
+from prompt_toolkit.layout import AnyContainer
 
-from .entry import Finder
+from .entry import with_find
 from .keys import Registry
 from .sheet import Sheet, framed, headed, hint_line, sheet_window
 from .text import Line, drawable, shorten
@@ -36,13 +36,9 @@ class Pager:
         self._screen = screen
         self._lines: list[Line] = [[("", drawable(line))] for line in text.split("\n")]
         self._sheet = sheet = Sheet(screen, lambda: self._lines)
-        self._window = sheet_window(sheet)
-        self.focus = self._window
-        finder = Finder(sheet, "pager", self._focused)
-        sheet.act("pager.next", lambda: sheet.seek(1))
-        sheet.act("pager.previous", lambda: sheet.seek(-1))
+        self.focus = sheet_window(sheet)
         sheet.act("pager.copy", lambda: screen.copy(text, "the text"))
-        self.container: AnyContainer = framed(screen, self._head, finder.entry.container, self.focus)
+        self.container: AnyContainer = framed(screen, self._head, with_find(screen, self, sheet), self.focus)
 
     def hints(self) -> str:
         keys = hint_line(self._screen, ("pager.find", "find"), ("pager.copy", "copy"), ("escape", "back"))
@@ -50,10 +46,6 @@ class Pager:
 
     def refresh(self) -> None:
         """The text is what it was when it was opened."""
-
-    def _focused(self, window: Window | None) -> None:
-        self.focus = window or self._window
-        self._screen.app.layout.focus(self.focus)
 
     def _head(self) -> Line:
         sheet, rows = self._sheet, len(self._lines)
@@ -95,5 +87,5 @@ def help_text(registry: Registry) -> str:
         rows += ["", _CONTEXTS.get(context, f"In {context}"), ""]
         for action in registry.actions.values():
             if action.context == context:
-                rows.append(f"  {'  '.join(action.keys):<30} {action.slash:<14} {action.title}")
+                rows.append(f"  {'  '.join(action.keys):<20} {action.slash:<13} {action.title}")
     return "\n".join(rows[1:])

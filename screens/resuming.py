@@ -98,11 +98,12 @@ class _Resume:
         task, plan = self._task, self._plan
         if task is None or plan is None:
             return []
-        reason = safe(task.get("reason")).replace("_", " ")
+        word, reason = state_word(task), safe(task.get("reason")).replace("_", " ")
+        state = f"{word}: {reason}" if reason and word == "blocked" else word
         rows = [
             [],
             *paragraph(f"task  {safe(task['text'])}", width, "class:text.strong")[:6],
-            [("class:state.blocked", f"state  {state_word(task)}{f': {reason}' if reason else ''}")],
+            [("class:state.blocked", f"state  {state}")],
             [
                 (
                     "class:text.muted",
@@ -123,7 +124,9 @@ class _Resume:
             *paragraph("Earlier permissions and checks do not count any more. What was used up stays used up.", width),
         ]
         yolo = (
-            "YOLO is on: nothing asks, every command runs as you." if self._screen.state.yolo else "It asks as always."
+            "YOLO is on: nothing asks, every command runs as you."
+            if self._screen.state.yolo
+            else "Permission is asked for as always."
         )
         rows += paragraph(yolo, width, "class:danger.fg" if self._screen.state.yolo else "class:text.primary")
         if self._text:

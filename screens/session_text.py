@@ -11,11 +11,12 @@ from .task_text import STYLES, VERDICTS, state_word
 from .text import Line, shorten
 
 _MUTED, _PLAIN, _STRONG = "class:text.muted", "class:text.primary", "class:text.strong"
-_BRANCH = 14
+_BRANCH, _SHORT_BRANCH = 14, 9
 _BESIDES = 37
 """Columns of a row that are neither the title's nor the branch's."""
 _NARROW = 66
 """Below it a row has no room for the branch, which the preview shows then."""
+_WIDE = 90
 _WORDS = 160
 """Columns of the first and the last words."""
 RECOVERED = "recovered"
@@ -36,12 +37,18 @@ def words_of(item: Mapping[str, Any]) -> str:
     return " ".join((*texts, paths, session_state(item)))
 
 
+def _branch_room(width: int) -> int:
+    return 0 if width < _NARROW else _SHORT_BRANCH if width < _WIDE else _BRANCH
+
+
 def _branch(text: str, width: int) -> str:
-    return f" {column(text, _BRANCH)}" if width >= _NARROW else ""
+    room = _branch_room(width)
+    return f" {column(text, room)}" if room else ""
 
 
 def _title(text: str, width: int) -> str:
-    return column(text, width - _BESIDES - (_BRANCH + 1 if width >= _NARROW else 0))
+    room = _branch_room(width)
+    return column(text, width - _BESIDES - (room + 1 if room else 0))
 
 
 def session_columns(width: int) -> Line:

@@ -51,7 +51,8 @@ class Sheet(UIControl):
         self._picks = picks
         self._shifts = shifts
         self.keys = KeyBindings()
-        self.top, self.left, self.width, self.height, self.lit = 0, 0, 1, 1, 0
+        self.top, self.left, self.lit = 0, 0, 0
+        self.width, self.height = screen.layout.columns, max(screen.layout.rows - 3, 1)
         self.find = ""
         self.at = -1
         """The row of the match that was gone to."""

@@ -8,6 +8,7 @@ from prompt_toolkit.layout import AnyContainer
 from fluzo.core.outcome import count
 from fluzo.core.port import Query, Snapshot, TaskDetail, TaskList
 
+from .entry import with_find
 from .listing import ListPage, Record
 from .sheet import Reader, Sheet, framed, headed, hint_line, moment, safe, sheet_window
 from .state import RUNNING_STATES
@@ -115,12 +116,13 @@ class TaskPage:
         self._sheet = Sheet(screen, self._rows)
         self._sheet.act("pager.copy", self._copy)
         self.focus = sheet_window(self._sheet)
-        self.container: AnyContainer = framed(screen, self._head, self.focus)
+        self.container: AnyContainer = framed(screen, self._head, with_find(screen, self, self._sheet), self.focus)
         self._moment = moment(screen.state)
         self._reader.ask(TaskDetail(task_id))
 
     def hints(self) -> str:
-        return f"Up/Down PgUp/PgDn scroll  {hint_line(self._screen, ('pager.copy', 'copy'), ('escape', 'back'))}"
+        keys = hint_line(self._screen, ("pager.find", "find"), ("pager.copy", "copy"), ("escape", "back"))
+        return f"Up/Down PgUp/PgDn scroll  {keys}"
 
     def refresh(self) -> None:
         now = moment(self._screen.state)

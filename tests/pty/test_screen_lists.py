@@ -305,3 +305,36 @@ def test_a_view_is_open_once_and_its_key_closes_it_or_brings_it_to_the_front() -
         assert names() == []
 
     inside(look, answers={**SESSIONS, **TASKS})
+
+
+@pytest.mark.parametrize("name", ["help", "task"])
+def test_a_text_in_full_is_searched_from_match_to_match(name: str) -> None:
+    async def look(shown: ScriptedScreen) -> None:
+        begin_task(shown)
+        if name == "help":
+            shown.screen.run_action("help")
+            wanted, first, second = "find", "Find in the conversation", "Find"
+        else:
+            shown.keys(F4)
+            await until(lambda: "now: run pytest -q" in picture(shown))
+            shown.keys("\r")
+            await until(lambda: "also the docs" in picture(shown))
+            wanted, first, second = "pytest", "pytest -q", "pytest -q"
+        shown.keys("/")
+        shown.keys(f"{wanted}\r")
+        sheet: Any = shown.screen.views[-1]._sheet  # type: ignore[attr-defined]
+        rows = sheet._rows()
+        one = sheet.at
+        assert first in "".join(part for _, part in rows[one])
+        shown.keys("n")
+        assert sheet.at > one
+        assert second.lower() in "".join(part for _, part in rows[sheet.at]).lower()
+        shown.keys("N")
+        assert sheet.at == one
+        shown.keys("/")
+        shown.keys("nowhere at all\r")
+        assert "is not found" in picture(shown)
+        shown.keys("\x1b")
+        assert shown.screen.body.focus in ("view", "composer")
+
+    inside(look, columns=120, rows=40, answers=TASKS)
