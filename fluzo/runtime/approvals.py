@@ -127,13 +127,12 @@ class Approvals:
         return record.id in self._announced
 
     def answer(self, operation_id: str, asked: str, answer: str, reason: str = "") -> bool:
-        """Deliver the user's answer; False when that question is not (or no longer) being asked. A reason is kept of a
-        denial only."""
+        """Deliver the user's answer; False when that question is not (or no longer) being asked. The reason is told of
+        a denial only."""
         pending = self._pending.get(operation_id)
         if pending is None or pending.future.done() or pending.fingerprint != asked:
             return False
-        if answer == "deny":
-            pending.reason = one_line(" ".join(reason.split()), MAX_REASON_CHARACTERS)
+        pending.reason = one_line(" ".join(reason.split()), MAX_REASON_CHARACTERS)
         pending.future.set_result(answer)
         return True
 

@@ -103,6 +103,19 @@ def test_a_paste_into_the_field_stays_there_as_one_line_and_its_enter_does_nothi
     inside(paste)
 
 
+def test_enter_counts_in_the_field_only_some_time_after_it_was_opened() -> None:
+    async def hurry(shown: ScriptedScreen) -> None:
+        begin_task(shown)
+        ask(shown, request())
+        on_card(shown)
+        typed(shown, "e", "n", "\r", pause=0.05)
+        assert denials(shown) == []
+        typed(shown, "\r", pause=0.05)
+        assert denials(shown) == [("deny", "n")]
+
+    inside(hurry)
+
+
 def test_another_request_inherits_no_reason() -> None:
     async def turn(shown: ScriptedScreen) -> None:
         begin_task(shown)

@@ -88,6 +88,10 @@ def test_a_secret_that_the_window_has_cut_is_not_shown_in_part() -> None:
     tail, total = told([secret.encode(), noise], (secret,))
     assert "-long-" not in tail
     assert total == len(secret) + len(noise)
+    # What follows is masked to almost nothing, so the cut part comes close to the end of what is left.
+    other = "another-" * 700
+    tail, _ = told([f"{secret}{other}{other}".encode()], (secret, other))
+    assert "-long-" not in tail
 
 
 def test_the_end_of_a_flood_is_shown_in_bounded_size_and_a_character_is_never_cut() -> None:
