@@ -277,6 +277,7 @@ class Screen:
         link = self.link
         if link is None:
             return
+        self.files.ask = link.file_names
         self.files.refresh(self.state.root)
         from .drafts import Drafts
 

@@ -1,13 +1,13 @@
-"""Completion in the composer: commands after `/`, files after `@`. Short, from memory, never a process.
+"""Completion in the composer: commands after `/`, files after `@`. Short, from memory.
 
 A mention is a name: what is sent is `@path`, `@path:10-40` or `@folder/` as it is shown; the agent reads it with its
 own tools and under the same rules as everything else.
 """
 
 import asyncio
-import os
 import re
 import shlex
+import stat
 import threading
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Sequence
 from pathlib import Path
@@ -21,10 +21,8 @@ from .keys import Registry
 from .palette import score
 from .sanitize import visible_text
 
-MAX_FILES = 20_000
 MAX_SHOWN = 40
 MAX_PATH = 4096
-_SKIPPED = {"node_modules", "target", "__pycache__", "venv", "dist", "build"}
 _MENTION = re.compile(r"@(?P<path>[^:]+)(?P<lines>:[0-9]+(?:-[0-9]+)?)?\Z")
 _SLOW = 2000
 """Names from which on matching is left to another thread."""
@@ -39,15 +37,14 @@ class Found(NamedTuple):
 
 
 class FileIndex:
-    """The names of a folder's files, read by a thread; hidden folders and build output are left out.
-
-    Nothing of the repository is run for it, also not Git, which may be configured to start a helper.
-    """
+    """Names of the workspace's files as the runtime knows them, ignore rules held; their sizes, read by a thread."""
 
     def __init__(self) -> None:
         self._found = Found({})
         self._root = ""
-        self._thread: threading.Thread | None = None
+        self._asked = False
+        self.ask: Callable[[Callable[[Sequence[str]], None], Callable[[str], None]], None] | None = None
+        """Asks the runtime for the names: one of the two is called, on a thread of the runtime's."""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -65,47 +62,41 @@ class FileIndex:
         return self._found.sizes.get(name, -1)
 
     def refresh(self, root: str = "") -> None:
-        """Read the folder, or the same one again, in the background; what is known stays until then."""
+        """Ask for the names, or ask again, in the background; what is known stays until they are there."""
         self._root = root or self._root
-        if self._root and (self._thread is None or not self._thread.is_alive()):
-            self._thread = threading.Thread(target=self._read, args=(self._root,), name="fluzo-files", daemon=True)
-            self._thread.start()
+        if self._root and self.ask is not None and not self._asked:
+            self._asked = True
+            self.ask(self._named, self._unnamed)
+
+    def _named(self, names: Sequence[str]) -> None:
+        threading.Thread(target=self._read, args=(self._root, names), name="fluzo-files", daemon=True).start()
+
+    def _unnamed(self, message: str) -> None:
+        self._asked = False
 
     def look(self, name: str, taken: Callable[[str, int, bool], object]) -> None:
         """Find out about one path, in the background: `taken` gets its name here, its size and whether it lies outside
         the folder; nothing is called when there is no such file."""
         threading.Thread(target=_look, args=(self._root, name, taken), name="fluzo-file", daemon=True).start()
 
-    def _read(self, root: str) -> None:
-        sizes: dict[str, int] = {}
-        folders: list[str] = []
-        waiting = [root]
-        while waiting and len(sizes) < MAX_FILES:
-            folder = waiting.pop()
-            try:
-                entries = sorted(os.scandir(folder), key=lambda entry: entry.name)
-            except OSError:
-                continue
-            deeper = []
-            for entry in entries:
-                if entry.name.startswith("."):
-                    continue
-                name = entry.path[len(root) + 1 :]
-                if entry.is_dir(follow_symlinks=False):
-                    if entry.name not in _SKIPPED:
-                        deeper.append(entry.path)
-                        folders.append(f"{name}/")
-                elif entry.is_file():
-                    sizes[name] = _size(entry)
-            waiting += reversed(deeper)
-        self._found = Found(sizes, tuple(folders))
+    def _read(self, root: str, names: Sequence[str]) -> None:
+        folders: set[str] = set()
+        for name in names:
+            # Upwards until a folder that is known already.
+            while (name := name.rpartition("/")[0]) and f"{name}/" not in folders:
+                folders.add(f"{name}/")
+        sizes = {name: size for name in names if (size := _size(Path(root, name))) is not None}
+        self._found = Found(sizes, tuple(sorted(folders)))
+        self._asked = False
 
 
-def _size(entry: "os.DirEntry[str]") -> int:
+def _size(path: Path) -> int | None:
+    """Bytes of a regular file; None for what is none, or is no longer there."""
     try:
-        return entry.stat().st_size
+        found = path.stat()
     except OSError:
-        return -1
+        return None
+    return found.st_size if stat.S_ISREG(found.st_mode) else None
 
 
 def _look(root: str, name: str, taken: Callable[[str, int, bool], object]) -> None:

@@ -17,6 +17,7 @@ from fluzo.core.port import (
     CancelTask,
     Command,
     EventPage,
+    FileNames,
     ForceStopTask,
     Lagged,
     PendingRequests,
@@ -63,13 +64,15 @@ _ENDED = ("completed", "failed", "cancelled", "blocked")
 
 class Runtime(NamedTuple):
     """An open runtime: its port, the workspace's root, the settings in force as plain values, and how to close it.
-    `redact` masks the secrets that it knows, for what is kept of what was sent."""
+    `redact` masks the secrets that it knows, for what is kept of what was sent. `prepare` is called when a task is
+    about to start, and returns at once."""
 
     port: Port
     root: str
     facts: Mapping[str, Any]
     close: Callable[[], None]
     redact: Callable[[str], str] = str
+    prepare: Callable[[], None] = lambda: None
 
 
 Opener = Callable[[], Runtime]
@@ -262,6 +265,10 @@ class Link:
             return page._replace(lost_task=str(newest.get("id", "")), blocked=blocked)
 
         self._query(SessionDetail(session_id, PAGE, before), made)
+
+    def file_names(self, taken: Callable[[Sequence[str]], None], failed: Callable[[str], None]) -> None:
+        """The names of the workspace's files, for completion."""
+        self.look(FileNames(), lambda snapshot: taken(snapshot.data["names"]), failed)
 
     def read_history(self, taken: Callable[[list[str]], None]) -> None:
         """The texts of earlier tasks, oldest first, for a composer without a history of its own."""

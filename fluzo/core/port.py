@@ -27,6 +27,7 @@ __all__ = [
     "ConfigDetail",
     "Event",
     "EventPage",
+    "FileNames",
     "ForceStopTask",
     "HistoryUsage",
     "Lagged",
@@ -274,6 +275,12 @@ class HistoryUsage(NamedTuple):
     """Sizes and counts of this repository's store."""
 
 
+class FileNames(NamedTuple):
+    """Files of the workspace that Git tracks or does not ignore, for a front end to complete; at most `limit`."""
+
+    limit: int = 200_000
+
+
 class ConfigDetail(NamedTuple):
     """Every setting: as saved, as in force, and from where.
 
@@ -294,6 +301,7 @@ Query = (
     | CapacityStatus
     | HistoryUsage
     | ConfigDetail
+    | FileNames
 )
 
 

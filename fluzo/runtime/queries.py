@@ -10,6 +10,7 @@ from fluzo.core.port import (
     CapacityStatus,
     ConfigDetail,
     EventPage,
+    FileNames,
     HistoryUsage,
     PendingRequests,
     Query,
@@ -31,7 +32,7 @@ R = TypeVar("R")
 
 MAX_PAGE = 1000
 
-_Small = SessionList | HistoryUsage | PendingRequests | CapacityStatus | ConfigDetail
+_Small = SessionList | HistoryUsage | PendingRequests | CapacityStatus | ConfigDetail | FileNames
 
 
 class Queries:
@@ -67,12 +68,14 @@ class Queries:
                 return await self._event_page(query)
             case ResumePlan():
                 return await self._resume_plan(query)
-            case SessionList() | HistoryUsage() | PendingRequests() | CapacityStatus() | ConfigDetail():
+            case SessionList() | HistoryUsage() | PendingRequests() | CapacityStatus() | ConfigDetail() | FileNames():
                 return await self._small(query)
 
     async def _small(self, query: _Small) -> Mapping[str, Any]:
         if isinstance(query, ConfigDetail):
             return await self._config_detail()
+        if isinstance(query, FileNames):
+            return await self._file_names(query)
         if isinstance(query, PendingRequests):
             pending = self._tasks.pending(query.task_id) if self._tasks else ()
             return {"pending": [views.pending_json(item) for item in pending]}
@@ -132,6 +135,11 @@ class Queries:
             raise UsageError("This view is read-only; it cannot plan how a task goes on.")
         plan, _ = await self._tasks.plan((await self._find_task(query.task_id)).id)
         return plan.to_json()
+
+    async def _file_names(self, query: FileNames) -> Mapping[str, Any]:
+        if self._tasks is None:
+            raise UsageError("This view is read-only; it does not look at the files.")
+        return {"names": list(await self._tasks.file_names(query.limit))}
 
     async def _config_detail(self) -> Mapping[str, Any]:
         if self._configuration is None:

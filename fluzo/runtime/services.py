@@ -44,6 +44,7 @@ class Services:
     workspace_identity: str
     open_workspace: "Callable[[asyncio.Event], Awaitable[TaskWorkspace]]"
     observe: "Callable[[Iterable[str]], Awaitable[Observed]]"
+    file_names: "Callable[[int], Awaitable[Sequence[str]]]"
     make_tools: "Callable[[], Registry]"
     gateway: "Gateway"
     policy: Policy

@@ -214,6 +214,10 @@ class Tasks:
         self._services.feed.publish(await self._services.storage.commit(events=((Scope(), event),)))
         return Ack(True, message=str(freed))
 
+    async def file_names(self, limit: int) -> Sequence[str]:
+        """Files of the workspace for a front end to complete. Raises WorkspaceError."""
+        return await self._services.file_names(limit)
+
     def capacity(self) -> Sequence[Mapping[str, Any]]:
         """Slots by pool and model, as plain values."""
         return [use._asdict() for use in self._services.gateway.admission.snapshot()]

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from fluzo.core.errors import ToolError, WorkspaceError
 from fluzo.workspace import baseline as baselines
-from fluzo.workspace import files
+from fluzo.workspace import discovery, files
 from fluzo.workspace.baseline import Baseline, Changes
 from fluzo.workspace.git import Git
 from fluzo.workspace.identity import Root
@@ -40,6 +40,11 @@ async def observe(root: Root, paths: Iterable[str]) -> Observed:
             jail.close()
 
     return await asyncio.to_thread(look)
+
+
+async def file_names(root: Root, limit: int) -> list[str]:
+    """Names for a front end to complete. Raises WorkspaceError."""
+    return await asyncio.to_thread(lambda: discovery.file_names(Git(root), limit))
 
 
 def _digest(jail: Jail, path: str) -> str:

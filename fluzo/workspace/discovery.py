@@ -57,6 +57,11 @@ def list_files(git: Git, jail: Jail, path: str, max_entries: int, depth: int) ->
     return Listing(tuple(entry for entry in entries if entry), len(shown) > max_entries)
 
 
+def file_names(git: Git, limit: int) -> list[str]:
+    """Files that Git tracks or does not ignore, in order of their names, at most `limit`. Raises WorkspaceError."""
+    return [name for name in git.ls_files() if not _hidden(name)][:limit]
+
+
 def _below(base: str) -> list[str]:
     return [] if base == "." else [f":(literal){base}"]
 

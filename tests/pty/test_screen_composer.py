@@ -439,16 +439,27 @@ def test_changed_and_recent_files_come_first() -> None:
     inside(mention)
 
 
-def test_the_index_reads_a_folder_with_sizes_and_leaves_out_what_is_hidden(tmp_path: Path) -> None:
-    for name in ("a.py", "src/b.py", ".secret/c", "node_modules/d.js", "src/with space.txt"):
-        (tmp_path / name).parent.mkdir(exist_ok=True)
+def test_the_index_takes_the_names_that_the_runtime_knows_with_their_sizes(tmp_path: Path) -> None:
+    for name in ("a.py", "src/deep/b.py", "src/with space.txt"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text("12345")
-    (tmp_path / "loop").symlink_to(tmp_path)
     files = FileIndex()
-    files._read(str(tmp_path))
-    assert files.names == ("a.py", "src/b.py", "src/with space.txt")
-    assert files.folders == ("src/",)
-    assert files.size("src/b.py") == 5
+    files._read(str(tmp_path), ["a.py", "gone.py", "src/deep/b.py", "src/with space.txt", "src"])
+    assert files.names == ("a.py", "src/deep/b.py", "src/with space.txt")
+    assert files.folders == ("src/", "src/deep/")
+    assert files.size("src/deep/b.py") == 5
+
+
+def test_the_index_asks_again_only_when_the_last_answer_is_there() -> None:
+    asked: list[Callable[[str], None]] = []
+    files = FileIndex()
+    files.ask = lambda taken, failed: asked.append(failed)
+    files.refresh("/w")
+    files.refresh()
+    assert len(asked) == 1
+    asked[0]("The folder could not be read.")
+    files.refresh()
+    assert len(asked) == 2
 
 
 @pytest.mark.parametrize("form", ["{}", "'{}'", "file://{}", " {}\n"])

@@ -15,7 +15,7 @@ from prompt_toolkit.output import ColorDepth
 from support.scripted_port import ScriptedPort, event
 
 from fluzo.core import events
-from fluzo.core.port import AnswerPermission, PendingRequests, SessionDetail, TaskDetail, TaskList
+from fluzo.core.port import AnswerPermission, FileNames, PendingRequests, SessionDetail, TaskDetail, TaskList
 from fluzo.screens.app import Options, Screen
 from fluzo.screens.key_stream import register_keys
 from fluzo.screens.link import Runtime
@@ -131,6 +131,7 @@ def inside(
     known = {
         PendingRequests: {"pending": []},
         TaskList: {"tasks": []},
+        FileNames: {"names": []},
         SessionDetail: {"session": {"id": "s_1", "title": "t"}, "tasks": [], "messages": []},
         TaskDetail: {"task": {}, "failure": None},
     }
