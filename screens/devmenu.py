@@ -58,7 +58,7 @@ class DeveloperMenu:
         self._entry = Entry(self._focused, self._searched)
         self.focus = Window(text_control(lambda: joined(self._rows()), self._bindings()), always_hide_cursor=True)
         hint = ConditionalContainer(
-            row(lambda: [("class:text.faint", f" / {self._entry.text}")]), Condition(lambda: not self._entry.shown)
+            row(lambda: [("class:text.faint", f" / {self._entry.text or 'finds a setting'}")]), Condition(lambda: not self._entry.shown)
         )
         about = Window(text_control(lambda: joined(self._about())), height=_ABOUT_ROWS, always_hide_cursor=True)
         figures = ConditionalContainer(
@@ -283,7 +283,8 @@ class DeveloperMenu:
             self._saving = False
             if ack.accepted:
                 self._trial.keep(values)
-            self._screen.say(f"Saved to .fluzo: {', '.join(values)}" if ack.accepted else safe(ack.message))
+            what = next(iter(values)) if len(values) == 1 else f"{len(values)} settings"
+            self._screen.say(f"Saved {what} to .fluzo" if ack.accepted else safe(ack.message))
 
         self._file.save(values, done)
 

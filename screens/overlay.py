@@ -19,7 +19,7 @@ NAME = "work done by Fluzo, not display FPS"
 def figures_text(screen: "Screen") -> str:
     """The same in one row, for where no conversation is on screen."""
     figures = screen.frames.stats.figures(screen.now(), getattr(screen.app.output, "written", 0))
-    return f"redraws {figures.redraws:.1f}/s  frame p50 {figures.p50:.1f} p95 {figures.p95:.1f} ms  ({NAME})"
+    return f"redraws {figures.redraws:.1f}/s  p50 {figures.p50:.1f} p95 {figures.p95:.1f} ms  ({NAME})"
 
 
 def overlay_rows(screen: "Screen") -> list[Line]:

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from .app import Screen
 
 KEY = "tui.theme"
-WIDTH = 50
-_ABOUT = {"default": "dark, the colours of the mark", "high-contrast": "black ground, contrast of 7 and more"}
+WIDTH = 54
+_ABOUT = {"default": "dark, the colours of the mark", "high-contrast": "black, contrast of 7 and more"}
 
 
 class ThemePicker:
@@ -119,7 +119,7 @@ class ThemePicker:
         def done(ack: Ack) -> None:
             if ack.accepted:
                 self._trial.keep([KEY])
-                screen.say(f"Saved to .fluzo: {KEY} = {theme}")
+                screen.say(f"Saved {KEY} = {theme} to .fluzo")
             else:
                 screen.say(safe(ack.message))
 

@@ -8,6 +8,7 @@ from support.scripted_port import event
 from fluzo.core import events
 from fluzo.core.port import ConfigDetail
 from fluzo.screens.app import Options
+from fluzo.screens.logo import compact
 from fluzo.screens.motion import Motion
 from fluzo.screens.state import OpeningFailed, PageRead
 
@@ -245,6 +246,15 @@ def test_the_small_mark_ends_in_the_colours_that_the_header_has_at_rest() -> Non
         assert [shown._picture.buffer[0][column].fg for column in range(1, 6)] == painted
 
     inside(run, columns=80, rows=24, options=options())
+
+
+def test_at_rest_the_small_mark_keeps_colours_that_can_be_read() -> None:
+    for theme in ("default", "high-contrast"):
+        for state in ("idle", "queued", "recovered"):
+            assert compact(state, theme, ColorDepth.DEPTH_24_BIT) == compact("running", theme, ColorDepth.DEPTH_24_BIT)
+    assert compact("failed", "default", ColorDepth.DEPTH_24_BIT)[0] == ("bold fg:#ff5a5a", "F")
+    assert compact("failed", "default", ColorDepth.DEPTH_4_BIT)[0] == ("bold fg:ansired", "F")
+    assert compact("failed", "default", ColorDepth.DEPTH_1_BIT)[0] == ("bold", "F")
 
 
 @SIZES
