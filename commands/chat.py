@@ -81,13 +81,13 @@ def _open(start: Path, config: Path | None, sets: Sequence[str]) -> "Runtime":
     """Open the workspace; called on the screen's opening thread, after the first frame."""
     from fluzo.host import HostOptions, open_host
 
-    return runtime_of(open_host(HostOptions(start, config, tuple(sets))))
+    return runtime_of(open_host(HostOptions(start, config, tuple(sets), at_once=False)))
 
 
 def runtime_of(host: "Host") -> "Runtime":
     """An open host as the screen meets it."""
     from fluzo.core.settings import main_model
-    from fluzo.host import DRIVE_NAME
+    from fluzo.host import DRIVE_NAME, prepare_requests
     from fluzo.screens.link import Runtime
 
     facts: dict[str, Any] = {"drive": str(host.root / DRIVE_NAME)}
@@ -102,7 +102,7 @@ def runtime_of(host: "Host") -> "Runtime":
             "health": _health(host.settings),
             "verification": [list(argv) for argv in host.settings.verification.commands],
         }
-    return Runtime(host.port, str(host.root), facts, host.close, host.redact)
+    return Runtime(host.port, str(host.root), facts, host.close, host.redact, prepare_requests)
 
 
 def _health(settings: "Settings") -> list[tuple[str, str]]:

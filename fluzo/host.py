@@ -5,6 +5,7 @@ inside the functions that choose them, so that a read-only command never pays fo
 """
 
 import asyncio
+import sys
 import threading
 from collections.abc import Callable, Coroutine
 from pathlib import Path
@@ -34,7 +35,8 @@ class HostOptions(NamedTuple):
     """What an invocation chose. `sets` are `key=value` texts of `--set`; `workspace` need not be the root itself.
 
     Who wants to be the owner waits `wait_seconds` for another one; `waiting` is then called once, with the refusal
-    that there would have been without.
+    that there would have been without. `at_once` says that a task will follow; else call `prepare_requests` when one
+    does.
     """
 
     workspace: Path
@@ -43,6 +45,7 @@ class HostOptions(NamedTuple):
     read_only: bool = False
     wait_seconds: float = 0.0
     waiting: Callable[[WorkspaceError], None] = lambda _refused: None
+    at_once: bool = True
 
 
 class RuntimeThread:
@@ -128,11 +131,16 @@ def open_host(options: HostOptions) -> Host:
     """
     from fluzo.workspace.identity import resolve_root
 
-    if not options.read_only:
-        # The first request needs it; until then there is time while Git and the disk are waited for.
-        threading.Thread(target=_load_http, name="fluzo-loader", daemon=True).start()
+    if options.at_once and not options.read_only:
+        prepare_requests()
     root = resolve_root(options.workspace)
     return _open_reader(root) if options.read_only else _open_owner(root, options)
+
+
+def prepare_requests() -> None:
+    """Load what the first request needs, some 12 MB, while Git and the disk are waited for. Returns at once."""
+    if "fluzo.models.transport" not in sys.modules:
+        threading.Thread(target=_load_http, name="fluzo-loader", daemon=True).start()
 
 
 def _load_http() -> None:

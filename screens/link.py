@@ -288,6 +288,8 @@ class Link:
         port = self.port
         if port is None:
             return
+        if self._runtime is not None and isinstance(command, (StartTask, ResumeTask)):
+            self._runtime.prepare()
 
         def done(future: "Future[Any]") -> None:
             try:
