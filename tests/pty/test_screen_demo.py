@@ -36,6 +36,10 @@ def demo(where: Path, columns: int = 80, rows: int = 24, pace: float = 0.0) -> I
         user.sees("idle")
         user.sees_no("opening")
         yield user
+        if user.runs:
+            user.signals(signal.SIGTERM)
+            assert user.leaves() == 128 + signal.SIGTERM
+    assert contents(temporary) == []
     assert set((where / "hosts").read_text().split()) == {"127.0.0.1"}
 
 
@@ -105,9 +109,9 @@ def test_it_is_begun_by_the_list_and_streams_and_opens_its_rows(tmp_path: Path) 
         user.sees("there is no file missing.py")
         user.sees("done in")
         user.types("/open-all\r")
-        user.sees("▸ read   missing.py")
+        user.sees("✗ read   missing.py")
         user.types("/open-all\r")
-        user.sees("def test_touching_intervals_become_one")
+        user.sees("│ plan updated")
 
 
 @pytest.mark.parametrize(("columns", "rows"), SIZES)
@@ -281,4 +285,3 @@ def test_a_signal_leaves_no_directory_and_no_server(tmp_path: Path, number: int)
         user.sees("1, 2, 3")
         user.signals(number)
         assert user.leaves() == 128 + number
-    assert contents(tmp_path / "tmp") == []

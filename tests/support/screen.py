@@ -157,6 +157,10 @@ class ScriptedUser:
             self._quiet(0.2)
         self.presses("ctrl-c")
 
+    @property
+    def runs(self) -> bool:
+        return bool(self._child.isalive())
+
     def signals(self, number: int) -> None:
         self._child.kill(number)
 
