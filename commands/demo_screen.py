@@ -104,8 +104,9 @@ def _signals_end() -> Iterator[None]:
         _ignore_signals()
         raise SystemExit(128 + number)
 
-    before = {number: signal.signal(number, end) for number in (*_ENDING, signal.SIGINT)}
-    signal.signal(signal.SIGINT, before[signal.SIGINT])
+    before = {number: signal.getsignal(number) for number in (*_ENDING, signal.SIGINT)}
+    for number in _ENDING:
+        signal.signal(number, end)
     try:
         yield
     finally:
