@@ -57,9 +57,8 @@ class DeveloperMenu:
         self._saving = False
         self._entry = Entry(self._focused, self._searched)
         self.focus = Window(text_control(lambda: joined(self._rows()), self._bindings()), always_hide_cursor=True)
-        hint = ConditionalContainer(
-            row(lambda: [("class:text.faint", f" / {self._entry.text or 'finds a setting'}")]), Condition(lambda: not self._entry.shown)
-        )
+        sought = row(lambda: [("class:text.faint", f" / {self._entry.text or 'finds a setting'}")])
+        hint = ConditionalContainer(sought, Condition(lambda: not self._entry.shown))
         about = Window(text_control(lambda: joined(self._about())), height=_ABOUT_ROWS, always_hide_cursor=True)
         figures = ConditionalContainer(
             row(lambda: [("class:text.muted", f"   {figures_text(screen)}")]),

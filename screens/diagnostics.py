@@ -10,6 +10,7 @@ from fluzo.core.outcome import count
 from fluzo.core.port import CapacityStatus, EventPage, Query, Snapshot, TaskDetail
 
 from .entry import with_find
+from .overlay import screen_facts
 from .rows import clock, thousands
 from .sheet import Reader, Sheet, column, framed, moment, safe, sheet_window, shown_task
 from .task_text import section, trace_of
@@ -108,6 +109,9 @@ class Diagnostics:
             rows += section("ids", [[(_MUTED, f"{name:<9}"), (_PLAIN, value)] for name, value in ids])
             rows += section("budgets: used, allowed, where the figure is from", budget_rows(task))
         rows += section("slots of this process", slot_rows(self._slots))
+        if rows:
+            facts = screen_facts(self._screen)
+            rows += section("this screen", [[(_MUTED, f"{name:<34}"), (_PLAIN, value)] for name, value in facts])
         if detail is not None:
             none: list[Line] = [[(_MUTED, "none; the conversation is whole")]]
             rows += section("compactions (token figures are estimates)", compaction_rows(self._compactions) or none)

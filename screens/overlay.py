@@ -6,9 +6,11 @@ Invariant: they are drawn with frames that are due anyway; showing them asks for
 from typing import TYPE_CHECKING
 
 from .layout import OVERLAY_WIDTH
+from .preferences import FIELDS, value_of
 from .rows import thousands
 from .sheet import column
 from .text import Line
+from .theme import ASCII
 
 if TYPE_CHECKING:
     from .app import Screen
@@ -34,3 +36,18 @@ def overlay_rows(screen: "Screen") -> list[Line]:
         NAME,
     )
     return [[("class:text.muted class:bg.overlay", column(f" {text}", OVERLAY_WIDTH))] for text in texts]
+
+
+def screen_facts(screen: "Screen") -> list[tuple[str, str]]:
+    """What a picture of the screen depends on besides its content: looks in force, and what the terminal is."""
+    looks = [(key, str(value_of(screen.preferences, key)).lower()) for key in FIELDS]
+    return [
+        *looks,
+        ("size", f"{screen.layout.columns}x{screen.layout.rows} {screen.layout.size}"),
+        ("colours", screen.depth.value.removeprefix("DEPTH_").replace("_", " ").lower()),
+        ("glyphs", "ascii" if screen.glyphs is ASCII else "unicode"),
+        (
+            "draws, frames of the mark, skipped",
+            f"{screen.frames.drawn}, {screen.motion.frames}, {screen.motion.skipped}",
+        ),
+    ]

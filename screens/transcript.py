@@ -314,7 +314,7 @@ def highlighted(line: Line, wanted: str) -> Line:
         start = 0
         for index in range(1, len(part) + 1):
             if index == len(part) or _flag(marked, position + index) != _flag(marked, position + start):
-                extra = " class:search.match" if _flag(marked, position + start) else ""
+                extra = " class:search.match class:text.on_select" if _flag(marked, position + start) else ""
                 found.append((style + extra, part[start:index]))
                 start = index
         position += len(part)

@@ -14,11 +14,12 @@ from support.scripted_port import event
 from support.settings import raw
 
 from fluzo.core import events
-from fluzo.core.port import Ack, ConfigDetail, SaveConfig
+from fluzo.core.port import Ack, CapacityStatus, ConfigDetail, SaveConfig
 from fluzo.core.settings import check_settings
 from fluzo.core.settings_rows import InForce, config_rows
 from fluzo.screens.app import Options
 from fluzo.screens.blocks import Block
+from fluzo.screens.overlay import screen_facts
 from fluzo.screens.preferences import FIELDS
 from fluzo.screens.state import PageRead
 from fluzo.screens.stats import FrameStats
@@ -406,6 +407,31 @@ def test_figures_are_of_the_last_seconds() -> None:
     assert figures.p95 == pytest.approx(9)
     assert figures.written == pytest.approx(1000, abs=30)
     assert stats.figures(200, 9_900)[:4] == (0, 0, 0, 0)
+
+
+def test_what_a_picture_depends_on_is_in_the_diagnostics() -> None:
+    async def look(shown: ScriptedScreen) -> None:
+        assert dict(screen_facts(shown.screen)) == {
+            "tui.animation_fps": "30",
+            "tui.reduced_motion": "false",
+            "tui.theme": "high-contrast",
+            "tui.notifications.desktop_enabled": "false",
+            "tui.flags.render_diagnostics": "false",
+            "size": "120x40 standard",
+            "colours": "24 bit",
+            "glyphs": "unicode",
+            "draws, frames of the mark, skipped": f"{shown.screen.frames.drawn}, {shown.screen.motion.frames}, 0",
+        }
+
+    async def page(shown: ScriptedScreen) -> None:
+        begin_task(shown)
+        shown.screen.run_action("diagnostics")
+        assert re.search(r"tui\.theme +high-contrast", await drawn(shown))
+
+    start = options(theme="high-contrast", animation_fps=30)
+    inside(look, columns=120, rows=40, options=start)
+    slots = {"slots": [{"kind": "pool", "name": "main", "occupied": 1, "limit": 1, "queued": 0}]}
+    inside(page, columns=120, rows=60, options=start, answers={CapacityStatus: slots})
 
 
 # --- the theme picker -----------------------------------------------------------------------------------------

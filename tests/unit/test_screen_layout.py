@@ -127,15 +127,35 @@ def contrast(fore: str, back: str) -> float:
 
 BY_NAME = {token.name: token for token in TOKENS}
 TEXT = [t for t in TOKENS if not t.background and not t.name.startswith(("border", "scrollbar"))]
+SURFACES = ("bg.base", "bg.raised", "bg.overlay", "bg.code")
 OWN_GROUND = {"text.on_select": "bg.select", "yolo.fg": "yolo.bg", "danger.fg": "danger.bg"}
 
 
 @pytest.mark.parametrize("token", TEXT, ids=lambda token: token.name)
 def test_text_can_be_read_on_every_surface_it_uses(token: Token) -> None:
-    grounds = [OWN_GROUND[token.name]] if token.name in OWN_GROUND else ["bg.base", "bg.overlay"]
+    grounds = [OWN_GROUND[token.name]] if token.name in OWN_GROUND else SURFACES
     for ground in grounds:
         assert contrast(token.default, BY_NAME[ground].default) >= 4.5
         assert contrast(token.contrast, BY_NAME[ground].contrast) >= 7
+
+
+@pytest.mark.parametrize(
+    ("text", "ground"),
+    [
+        ("text.on_select", "search.match"),
+        ("text.primary", "diff.add.bg"),
+        ("text.primary", "diff.del.bg"),
+        ("diff.add.fg", "diff.add.bg"),
+        ("diff.add.fg", "diff.add.word"),
+        ("diff.del.fg", "diff.del.bg"),
+        ("diff.del.fg", "diff.del.word"),
+        ("diff.gutter", "diff.add.bg"),
+        ("diff.gutter", "diff.del.bg"),
+    ],
+)
+def test_text_can_be_read_on_the_grounds_that_mark_it(text: str, ground: str) -> None:
+    assert contrast(BY_NAME[text].default, BY_NAME[ground].default) >= 4.5
+    assert contrast(BY_NAME[text].contrast, BY_NAME[ground].contrast) >= 7
 
 
 @pytest.mark.parametrize(
