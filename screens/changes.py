@@ -81,20 +81,36 @@ def fill_output(state: State, call_id: str, text: str) -> State:
 
 
 def settle_text(state: State, message: Mapping[str, Any]) -> State:
-    """The recorded text wins over what was streamed: a merged or lost delta is repaired here."""
+    """The recorded message wins over what was streamed: a merged or lost delta is repaired here, and text that turned
+    out to be reasoning, because its end alone was marked, is set apart."""
     turn, task_id = int(message["turn"]), str(message["task_id"])
-    for kind, key in (("text", "text"), ("thought", "reasoning")):
-        recorded = clean(str(message.get(key) or ""))
-        for number, block in enumerate(state.blocks.reversed()):
-            if block.kind == kind and block.turn == turn and block.task_id == task_id:
-                if recorded and block.source != recorded:
-                    state = put(state, block.changed(source=recorded))
-                break
-            if number > LOOK_BACK or block.kind == "user":
-                if recorded and kind == "text":
-                    state = add(state, Block(0, "text", task_id, recorded, "completed", turn=turn))
-                break
+    text, thought = clean(str(message.get("text") or "")), clean(str(message.get("reasoning") or ""))
+    known, shown = _of_turn(state, "thought", turn, task_id), _of_turn(state, "text", turn, task_id)
+    if thought and known is not None:
+        state = _with_source(state, known, thought)
+    elif thought and shown is not None and shown.key == state.blocks.next - 1:
+        state, shown = put(state, shown.changed(kind="thought", source=thought, started=0.0)), None
+    elif thought and task_id == state.task_id:
+        state = add(state, Block(0, "thought", task_id, thought, "completed", turn=turn))
+    if text and shown is not None:
+        state = _with_source(state, shown, text)
+    elif text and task_id == state.task_id:
+        state = add(state, Block(0, "text", task_id, text, "completed", turn=turn))
     return state
+
+
+def _of_turn(state: State, kind: str, turn: int, task_id: str) -> Block | None:
+    """The newest block of a kind that a turn of a task has on the screen."""
+    for number, block in enumerate(state.blocks.reversed()):
+        if block.kind == kind and block.turn == turn and block.task_id == task_id:
+            return block
+        if number > LOOK_BACK:
+            break
+    return None
+
+
+def _with_source(state: State, block: Block, source: str) -> State:
+    return state if block.source == source else put(state, block.changed(source=source))
 
 
 def stale(state: State) -> State:

@@ -46,6 +46,8 @@ ACTIONS = (
     Action("focus.previous", "Previous focus", ("Shift+Tab",)),
     Action("answer", "Answer what is asked", (), "/answer", argument="text"),
     Action("deny", "Deny the shown request", ("Alt+N",), "/deny"),
+    Action("request.whole", "The whole text, or the change in full", ("v", "PgUp", "PgDn"), "", "card"),
+    Action("request.words", "A reason that goes with the denial, or an answer in your own words", ("e",), "", "card"),
     Action("request.previous", "Previous request", ("[",), "", "card"),
     Action("request.next", "Next request", ("]",), "", "card"),
     Action("session.new", "New session", (), "/new"),

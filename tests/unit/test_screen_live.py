@@ -11,7 +11,7 @@ from fluzo.screens.chrome import context_style, hint_text, sidebar, status
 from fluzo.screens.keys import Registry
 from fluzo.screens.render import BlockRenderer
 from fluzo.screens.sanitize import last_lines
-from fluzo.screens.state import Accepted, Opened, ResultRead, State, Submitted, TaskView, reduce
+from fluzo.screens.state import Accepted, MessagesRead, Opened, ResultRead, State, Submitted, TaskView, reduce
 from fluzo.screens.theme import UNICODE
 
 FACTS = {
@@ -306,3 +306,27 @@ def test_a_failed_check_opens_on_the_end_of_what_it_printed() -> None:
     state = after(event(31, done, "o_1"), event(32, events.VerificationEnded("failed", "r", (failed,))), start=state)
 
     assert [row.strip() for row in drawn(state, 1)[1:]] == [f"▾ check  make test{'exit 1':>58}", "│ E  assert 1 == 2"]
+
+
+def message(task_id: str, turn: int, text: str, reasoning: str = "") -> dict[str, Any]:
+    return {"role": "assistant", "task_id": task_id, "turn": turn, "text": text, "reasoning": reasoning}
+
+
+def shown(state: State) -> list[tuple[str, str]]:
+    return [(block.kind, block.source) for block in state.blocks][1:]
+
+
+def test_text_that_turns_out_to_be_reasoning_is_set_apart() -> None:
+    state = after(*BEGUN, TextDelta("t_1", 1, 0, "plan</think>Result"))
+    read = MessagesRead((message("t_1", 1, "Result", "plan"),))
+
+    assert shown(after(read, start=state)) == [("thought", "plan"), ("text", "Result")]
+    late = after(*running("run", "execute", "make"), read, start=state)
+    assert shown(late) == [("text", "Result"), ("tool", ""), ("thought", "plan")]
+    assert shown(after(read, read, start=late)) == shown(late)
+
+
+def test_messages_of_earlier_tasks_are_not_told_again() -> None:
+    read = MessagesRead((message("t_0", 1, "Long ago", "hmm"), message("t_1", 1, "Now")))
+
+    assert shown(after(*BEGUN, read)) == [("text", "Now")]
