@@ -3,6 +3,8 @@
 Invariant: the cursor and the attributes of the terminal are after a frame what they were before it (DECSC, DECRC).
 """
 
+from functools import lru_cache
+
 from prompt_toolkit.output import ColorDepth
 
 from .layout import Rect
@@ -70,6 +72,7 @@ def nearest(red: int, green: int, blue: int) -> int:
     return 16 + 36 * steps[0] + 6 * steps[1] + steps[2]
 
 
+@lru_cache(maxsize=256)
 def _nearest_step(channel: int) -> int:
     return min(range(6), key=lambda step: abs(_CUBE[step] - channel))
 
