@@ -28,7 +28,7 @@ _RISK = (
 def cancel(screen: "Screen", task: Mapping[str, Any] | None) -> None:
     """Cancel a task that runs; the row says `stopping` when the runtime has said so."""
     if task is None or screen.link is None or task["state"] not in RUNNING_STATES:
-        screen.say("This task is over; there is nothing to cancel")
+        screen.say("This task does not run; there is nothing to cancel")
         return
     screen.link.cancel(str(task["id"]))
     screen.say("Asked to cancel; what was edited stays")

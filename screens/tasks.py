@@ -97,7 +97,7 @@ class Tasks(ListPage):
     def _force(self) -> None:
         lit = self.lit
         if lit is None or lit["state"] not in RUNNING_STATES:
-            self._screen.say("This task is over; there is nothing to stop")
+            self._screen.say("This task does not run; there is nothing to stop")
         else:
             ask_force_stop(self._screen, str(lit["id"]), str(lit["text"]))
 
