@@ -1,13 +1,13 @@
 """How rows get on the screen: whole, from cells that are kept, and compared a row at a time.
 
-Invariant: what is drawn is what the toolkit would draw for the same rows and styles. Its own window places each cell,
-styles each cell again, and leaves a cycle of references behind at every frame that only garbage collection frees: a
-tenth of a second, about once a second under load, in which no key is read.
+Invariant: what is drawn is what the toolkit would draw for the same rows and styles, and every cell has a width. The
+toolkit's own window places each cell, styles each again, and leaves a cycle of references behind at every frame that
+only garbage collection frees: a tenth of a second, about once a second under load, in which no key is read.
 """
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping
-from functools import lru_cache, partial
+from functools import lru_cache, partial, wraps
 from typing import TYPE_CHECKING, Any
 
 from prompt_toolkit import renderer
@@ -104,6 +104,7 @@ def row_cells(line: tuple[Any, ...], style: str, width: int, left: int) -> Mappi
 def changed_rows_only(compare: Callable[..., Any]) -> Callable[..., Any]:
     """The toolkit's comparison of two frames, spared the rows that are the same in both. Ends the previous one."""
 
+    @wraps(compare)
     def compared(
         app: Any,
         output: Any,
@@ -125,7 +126,7 @@ def changed_rows_only(compare: Callable[..., Any]) -> Callable[..., Any]:
         try:
             return compare(*arguments, **more)
         finally:
-            screen.data_buffer = new
+            screen.data_buffer, previous.data_buffer = new, old
             # Nobody looks at the previous frame again, but the composer's window keeps it in a cycle of references.
             old.clear()
             previous.zero_width_escapes.clear()
