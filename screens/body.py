@@ -106,6 +106,8 @@ class Body:
         composer_control.clicked = self._composer_clicked
         screen.transcript.pointer.clicked = self._row_clicked
         self.composer = Window(composer_control, wrap_lines=True, dont_extend_height=True)
+        # Kept, not made when asked for: the keys in force are found again for every key while the windows differ.
+        self._nothing = Window(width=0, height=0)
         self.root = DynamicContainer(self._root)
         self._main = self._conversation()
         self._page_screen = self._paged()
@@ -124,7 +126,7 @@ class Body:
 
     def _page(self) -> AnyContainer:
         pages = [view for view in self._screen.views if view.kind == "page"]
-        return pages[-1].container if pages else Window()
+        return pages[-1].container if pages else self._nothing
 
     def _paged(self) -> FloatContainer:
         """A page in place of the conversation, and over it what was opened from it."""
@@ -152,10 +154,8 @@ class Body:
             ],
             width=lambda: exact(screen.layout.rule.width),
         )
-        self._welcome = Window(
-            text_control(self._welcome_text),
-            height=lambda: exact(screen.layout.transcript.height),
-            always_hide_cursor=True,
+        self._welcome = RowsWindow(
+            text_control(self._welcome_text), height=lambda: exact(screen.layout.transcript.height)
         )
         self.side = RowsWindow(
             text_control(self._sidebar),
@@ -213,7 +213,7 @@ class Body:
 
     def _float(self) -> AnyContainer:
         views = self._screen.views
-        return views[-1].container if views and views[-1].kind == "float" else Window(width=0, height=0)
+        return views[-1].container if views and views[-1].kind == "float" else self._nothing
 
     # --- texts
 

@@ -37,6 +37,7 @@ class Motion:
         self._due: asyncio.TimerHandle | None = None
         self._number = 0
         self._last = ""
+        self._at_rest = False
         self._place: Rect | None = None
         self._drawn_as: tuple[object, ...] = ()
         self._blank = True
@@ -62,6 +63,7 @@ class Motion:
     def use(self, rate: int, *, reduced: bool) -> None:
         """Move at another rate from now on; a pulse keeps its time."""
         self.rate, self.reduced = rate, reduced
+        self._last = ""
         self._cancel()
         self._screen.changed()
 
@@ -92,8 +94,8 @@ class Motion:
         if self._blank or drawn_as != self._drawn_as:
             self._last = ""
         self._place, self._drawn_as = place, drawn_as
-        if not self._last or self._due is None:
-            self._paint()  # Else what stands there is right until its next frame is due.
+        if not self._last or not (self._due is not None or (self._at_rest and not self.moving)):
+            self._paint()  # Else what stands there is right, until its next frame is due.
         self._schedule()
 
     def _free_place(self) -> Rect | None:
@@ -141,6 +143,7 @@ class Motion:
         seconds = screen.now() - self._since
         tint = Tint(self._state, seconds, screen.theme, screen.depth, bool(self.fps))
         text = (pixels_text if place.height == ROWS else letters_text)(place, tint, screen.ground)
+        self._at_rest = not self.moving
         if text == self._last:
             return
         self._last = text
