@@ -7,18 +7,20 @@ import gc
 import os
 import sys
 from pathlib import Path
-
-import typer
+from typing import TYPE_CHECKING
 
 from fluzo.core.errors import ConfigError, UsageError
 
-from .options import global_options
+from .options import GlobalOptions, global_options
+
+if TYPE_CHECKING:
+    import typer
 
 FILE_NAME = ".fluzo"
 _INSTEAD = 'Without one use: fluzo run "fix the failing test", or see: fluzo --help'
 
 
-def front_door(ctx: typer.Context) -> int:
+def front_door(ctx: "typer.Context") -> int:
     """Set the workspace up if it has no settings, then show the full screen; the exit status.
 
     Raises ConfigError `configuration_required` without settings and somebody to ask for them, UsageError
@@ -43,6 +45,17 @@ def front_door(ctx: typer.Context) -> int:
         from .init import init
 
         init(ctx)
+    return _show(options)
+
+
+def at_once() -> int | None:
+    """`fluzo` without a word more, where there is nothing to ask or to refuse: the full screen, without the library
+    that reads command lines, a quarter of the time to the first frame. None where there is more to do than that.
+    """
+    return _show(GlobalOptions()) if can_show_screen() and has_settings(None, None) else None
+
+
+def _show(options: GlobalOptions) -> int:
     # Nothing made on the way to the first frame is garbage; the screen switches collection on again behind it.
     gc.disable()
     from .chat import chat

@@ -7,8 +7,10 @@ whoever opens them says what is wrong with them.
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import typer
+if TYPE_CHECKING:
+    import typer
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +29,7 @@ class GlobalOptions:
     dev_menu: bool | None = None
 
 
-def global_options(ctx: typer.Context) -> GlobalOptions:
+def global_options(ctx: "typer.Context") -> GlobalOptions:
     """Return the options of this invocation; the defaults when a command is invoked on its own."""
     options = ctx.find_root().obj
     return options if isinstance(options, GlobalOptions) else GlobalOptions()

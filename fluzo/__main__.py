@@ -61,6 +61,11 @@ def _run(args: list[str]) -> int:
         return 0
     _fill_standard_descriptors()
     _accept_any_character()
+    if not args:
+        from fluzo.commands.front_door import at_once
+
+        if (status := at_once()) is not None:
+            return status
     from fluzo.commands import cli
 
     return cli.main(args)

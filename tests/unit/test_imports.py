@@ -52,6 +52,13 @@ def test_without_a_terminal_and_settings_no_screen_is_loaded(tmp_path: Path, arg
     assert not any(module.startswith(("fluzo.host", "fluzo.screens")) for module in modules)
 
 
+def test_the_screen_is_loaded_without_the_library_of_the_command_line(tmp_path: Path) -> None:
+    code = "import sys; import fluzo.__main__, fluzo.commands.front_door, fluzo.commands.chat; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True)
+
+    assert libraries(set(done.stdout.split())).isdisjoint(HEAVY - {"prompt_toolkit"} | {"typer", "click"})
+
+
 @pytest.mark.parametrize("argv", [("--help",), ("-h",)])
 def test_the_help_loads_typer_and_no_command(tmp_path: Path, argv: tuple[str, ...]) -> None:
     status, modules = loaded_by(*argv, where=tmp_path)
