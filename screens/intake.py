@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 FRAME_SECONDS = 0.033
 DRAIN_SECONDS = 0.005
+TYPED_AHEAD_SECONDS = 0.01
 
 
 class Intake:
@@ -33,8 +34,13 @@ class Intake:
         self._loop = loop
 
     def begin(self) -> None:
-        """Load the link and open the runtime; called after the first frame."""
-        threading.Thread(target=self._open, name="fluzo-link", daemon=True).start()
+        """Load the link and open the runtime; called after the first frame.
+
+        A moment later, for loading holds up what it runs beside: what was typed ahead is drawn first.
+        """
+        thread = threading.Thread(target=self._open, name="fluzo-link", daemon=True)
+        if self._loop is not None:
+            self._loop.call_later(TYPED_AHEAD_SECONDS, thread.start)
 
     def _open(self) -> None:
         from .link import Link
