@@ -47,6 +47,7 @@ class Figure:
     unit: str
     samples: Sequence[float]
     limits: Sequence[tuple[float, float]] = ()
+    note: str = ""
 
     @property
     def is_within_limit(self) -> bool:

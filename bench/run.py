@@ -90,7 +90,7 @@ def show_figure(figure: Figure) -> str:
         values = [f"{percentile(figure.samples, percent):.1f}" for percent in (50, 95, 99, 100)]
     limits = ", ".join(f"{'' if p == 100 else f'p{p:g} '}<= {limit:g}" for p, limit in figure.limits)
     verdict = "" if not figure.limits else "ok" if figure.is_within_limit else "over"
-    columns = (figure.name, figure.where, len(figure.samples), *values, figure.unit, limits, verdict)
+    columns = (figure.name, figure.where, len(figure.samples), *values, figure.unit, limits, verdict or figure.note)
     return FIGURE_COLUMNS.format(*columns).rstrip()
 
 
