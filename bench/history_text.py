@@ -1,4 +1,4 @@
-"""The words of the large history: what people ask, models answer and tools print. From a seeded source only."""
+"""The words of the large history: what people ask, models answer, call and are told. From a seeded source only."""
 
 import random
 
@@ -68,3 +68,34 @@ def kept_output(source: random.Random, size: int) -> bytes:
     head = f"run {source.getrandbits(64):016x}\n"
     text = "\n".join(LINES) + "\n"
     return (head + text * (size // len(text) + 1)).encode()[:size]
+
+
+def _path(source: random.Random) -> str:
+    folders, names = ("src", "src/core", "tests", "docs"), ("interval", "merge", "parser", "report", "timeline")
+    return f"{source.choice(folders)}/{source.choice(names)}_{source.randrange(40)}.py"
+
+
+Call = tuple[str, str, str, str, dict[str, object]]
+
+
+def _read(source: random.Random) -> Call:
+    path = _path(source)
+    return "read_file", "read", "read", path, {"path": path}
+
+
+def _search(source: random.Random) -> Call:
+    word = source.choice(("overlap", "boundary", "def merge", "Interval"))
+    return "search", "search", "read", word, {"pattern": word}
+
+
+def _edit(source: random.Random) -> Call:
+    path = _path(source)
+    return "edit_file", "edit", "write", path, {"path": path, "old_text": "low < high", "new_text": "low <= high"}
+
+
+def _run(source: random.Random) -> Call:
+    argv = ["python3", "-m", "unittest", _path(source)]
+    return "run", "execute", "execute", " ".join(argv), {"argv": argv}
+
+
+CALLS = (_read, _read, _search, _edit, _run, _run)

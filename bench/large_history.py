@@ -19,7 +19,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from history_text import answer, kept_output, listing, task_text, thought
+from history_text import CALLS, answer, kept_output, listing, task_text, thought
 
 from fluzo.core import events
 from fluzo.core.events import Payload, Scope
@@ -263,37 +263,6 @@ class PastTask:
         writer.tell(scope, events.AttemptEnded("completed"))
         self._become(TaskState.COMPLETED, tell=True, consumption=used, final_message=last, result=result)
         writer.counts["tasks"] += 1
-
-
-def _path(source: random.Random) -> str:
-    folders, names = ("src", "src/core", "tests", "docs"), ("interval", "merge", "parser", "report", "timeline")
-    return f"{source.choice(folders)}/{source.choice(names)}_{source.randrange(40)}.py"
-
-
-Call = tuple[str, str, str, str, dict[str, object]]
-
-
-def _read(source: random.Random) -> Call:
-    path = _path(source)
-    return "read_file", "read", "read", path, {"path": path}
-
-
-def _search(source: random.Random) -> Call:
-    word = source.choice(("overlap", "boundary", "def merge", "Interval"))
-    return "search", "search", "read", word, {"pattern": word}
-
-
-def _edit(source: random.Random) -> Call:
-    path = _path(source)
-    return "edit_file", "edit", "write", path, {"path": path, "old_text": "low < high", "new_text": "low <= high"}
-
-
-def _run(source: random.Random) -> Call:
-    argv = ["python3", "-m", "unittest", _path(source)]
-    return "run", "execute", "execute", " ".join(argv), {"argv": argv}
-
-
-CALLS = (_read, _read, _search, _edit, _run, _run)
 
 
 def generate(place: Path, seed: int = SEED) -> dict[str, Any]:

@@ -16,7 +16,7 @@ HOST = ("fluzo.host", "fluzo.setup_services", "fluzo.core")
 
 MAY_IMPORT = {
     "fluzo": (),
-    "fluzo.__main__": ("fluzo.core", "fluzo.commands.cli"),
+    "fluzo.__main__": ("fluzo.core", "fluzo.commands.cli", "fluzo.commands.front_door"),
     "fluzo.host": (
         "fluzo.host",
         "fluzo.composition",
