@@ -60,7 +60,7 @@ def _run(args: list[str]) -> int:
         print(f"fluzo {fluzo.__version__}")
         return 0
     _fill_standard_descriptors()
-    _accept_any_character()
+    _ready_streams()
     if not args:
         from fluzo.commands.front_door import at_once
 
@@ -88,12 +88,22 @@ def _fill_standard_descriptors() -> None:
         sys.stderr = os.fdopen(2, "w", encoding="utf-8", closefd=False)
 
 
-def _accept_any_character() -> None:
-    """Make stdout and stderr escape what their encoding lacks; a model's emoji must not end an ASCII session."""
+def _ready_streams() -> None:
+    """Make stdout and stderr write everything.
+
+    What their encoding lacks is escaped: a model's emoji must not end an ASCII session. A write that a signal cuts
+    short goes on, which Python sees to only where it buffers.
+    """
     import io
 
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
+    for name in ("stdout", "stderr"):
+        stream = getattr(sys, name)
+        if not isinstance(stream, io.TextIOWrapper):
+            continue
+        if isinstance(stream.buffer, io.RawIOBase):  # PYTHONUNBUFFERED, as container images like to set it.
+            whole = io.BufferedWriter(io.FileIO(stream.fileno(), "w", closefd=False))
+            setattr(sys, name, io.TextIOWrapper(whole, stream.encoding, "backslashreplace", line_buffering=True))
+        else:
             stream.reconfigure(errors="backslashreplace")
 
 

@@ -254,3 +254,19 @@ def test_the_shell_completes_names_and_options(tmp_path: Path, typed: str, offer
     )
 
     assert (done.returncode, done.stdout) == (0, f"{offered}\n")
+
+
+def test_a_write_that_signals_cut_short_goes_on_also_where_python_does_not_buffer() -> None:
+    program = (
+        "import signal, sys\n"
+        "from fluzo.__main__ import _ready_streams\n"
+        "_ready_streams()\n"
+        "signal.signal(signal.SIGALRM, lambda *_: None)\n"
+        "signal.setitimer(signal.ITIMER_REAL, 0.001, 0.001)\n"
+        "sys.stdout.write('x' * 5_000_000)\n"
+        "sys.stdout.flush()\n"
+        "signal.setitimer(signal.ITIMER_REAL, 0)\n"
+    )
+    env = {**os.environ, "PYTHONUNBUFFERED": "1"}
+    done = subprocess.run([sys.executable, "-c", program], env=env, stdout=subprocess.PIPE, check=True)
+    assert len(done.stdout) == 5_000_000
