@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 from support.project import say, scripted
-from support.screen import user_at
+from support.screen import SIZES, user_at
 
 from fluzo.simulator.server import Simulator
 
@@ -17,10 +17,11 @@ def repo(tmp_path: Path) -> Path:
     return root
 
 
-def test_fluzo_alone_welcomes_sets_up_and_opens_the_session(repo: Path) -> None:
+@pytest.mark.parametrize(("columns", "rows"), SIZES)
+def test_fluzo_alone_welcomes_sets_up_and_opens_the_session(repo: Path, columns: int, rows: int) -> None:
     with Simulator(scripted(say("Ready to work."))) as simulator:
         env = {**os.environ, "PROMPT_TOOLKIT_NO_CPR": "1"}
-        with user_at(cwd=repo, env=env, columns=110, rows=40) as user:
+        with user_at(cwd=repo, env=env, columns=columns, rows=rows) as user:
             user.sees("a coding agent that runs on your machine")
             user.sees("Where is your model?")
             user.presses("enter")
@@ -48,7 +49,8 @@ def test_fluzo_alone_welcomes_sets_up_and_opens_the_session(repo: Path) -> None:
             user.presses("enter")
             user.sees("Have Git ignore it in this clone")
             user.presses("enter")
-            user.sees("idle  scripted")
+            user.sees("Type a task")
+            user.sees("scripted")
             user.types("hello\r")
             user.sees("Ready to work.")
         assert simulator.finish() == []

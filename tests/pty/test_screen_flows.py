@@ -66,7 +66,7 @@ def test_an_approval_is_typed_around_and_then_given_by_two_acts(tmp_path: Path, 
             assert "allowed once" in user.row("python3 -c")
             assert (project.root / "ran").read_text() == "x"
             user.sees("▎ also the export 123")
-            assert "queued" not in user.screen
+            assert "1 queued" not in user.screen
         assert simulator.finish() == []
 
 
@@ -87,11 +87,12 @@ def test_what_stands_in_the_card_is_exact(tmp_path: Path) -> None:
             assert 'task "go", turn 1' in user.row("│ asked by ")
 
 
-def test_a_denial_is_one_key_from_anywhere_and_runs_nothing(tmp_path: Path) -> None:
+@at_every_size
+def test_a_denial_is_one_key_from_anywhere_and_runs_nothing(tmp_path: Path, columns: int, rows: int) -> None:
     steps = (call("run", {"argv": TOUCH}), say("I see.", last_contains=["denied"]))
     with Simulator(scripted(*steps)) as simulator:
         project = make_project(tmp_path / "p", simulator.base_url)
-        with user_at(cwd=project.root, env=os.environ) as user:
+        with user_at(cwd=project.root, env=os.environ, columns=columns, rows=rows) as user:
             user.sees("Type a task")
             user.types("go\r")
             user.sees("Permission 1 of 1")
@@ -123,10 +124,11 @@ def test_a_change_shows_its_diff_before_it_is_approved(tmp_path: Path) -> None:
             assert (project.root / "sheep.py").read_text() == "COUNT = 2\n"
 
 
-def test_cancelling_stops_the_task_and_gives_queued_messages_back(tmp_path: Path) -> None:
+@at_every_size
+def test_cancelling_stops_the_task_and_gives_queued_messages_back(tmp_path: Path, columns: int, rows: int) -> None:
     with Simulator(scripted(held("Thinking aloud", "gate", ""))) as simulator:
         project = make_project(tmp_path / "p", simulator.base_url)
-        with user_at(cwd=project.root, env=os.environ) as user:
+        with user_at(cwd=project.root, env=os.environ, columns=columns, rows=rows) as user:
             user.sees("Type a task")
             user.types("go\r")
             user.sees("Thinking aloud")
@@ -135,14 +137,15 @@ def test_cancelling_stops_the_task_and_gives_queued_messages_back(tmp_path: Path
             user.presses("ctrl-c")
             user.sees("Cancelled by you")
             user.sees("> and this")
-            assert "cancelled" in user.rows[0]
-            assert "queued" not in user.screen
+            assert "cancelled" in user.screen
+            assert "1 queued" not in user.screen
 
 
-def test_a_queued_message_is_taken_back_into_the_composer(tmp_path: Path) -> None:
+@at_every_size
+def test_a_queued_message_is_taken_back_into_the_composer(tmp_path: Path, columns: int, rows: int) -> None:
     with Simulator(scripted(held("Thinking aloud", "gate", " to the end."))) as simulator:
         project = make_project(tmp_path / "p", simulator.base_url)
-        with user_at(cwd=project.root, env=os.environ) as user:
+        with user_at(cwd=project.root, env=os.environ, columns=columns, rows=rows) as user:
             user.sees("Type a task")
             user.types("go\r")
             user.sees("Thinking aloud")
@@ -150,7 +153,7 @@ def test_a_queued_message_is_taken_back_into_the_composer(tmp_path: Path) -> Non
             user.sees_match("not this +queued")
             user.presses("alt-up")
             user.sees("> not this")
-            user.sees_no("queued")
+            user.sees_no("1 queued")
             simulator.release("gate")
             user.sees("done in")
         assert simulator.finish() == []
@@ -178,11 +181,41 @@ def test_resizing_while_an_answer_streams_keeps_everything(tmp_path: Path) -> No
             assert all(len(row) <= 120 for row in user.rows)
 
 
-def test_a_paste_is_one_chip_never_sends_and_goes_out_whole(tmp_path: Path) -> None:
+@at_every_size
+def test_yolo_is_switched_on_by_a_typed_word_asks_nothing_and_is_switched_off(
+    tmp_path: Path, columns: int, rows: int
+) -> None:
+    steps = (call("run", {"argv": TOUCH}), say("Done once."), call("run", {"argv": TOUCH}, "call_2"), say("Not done."))
+    with Simulator(scripted(*steps)) as simulator:
+        project = make_project(tmp_path / "p", simulator.base_url)
+        with user_at(cwd=project.root, env=os.environ, columns=columns, rows=rows) as user:
+            user.sees("Type a task")
+            user.types("/yolo\r")
+            user.sees("To turn it on")
+            assert "YOLO: nothing asks" not in user.screen
+            user.types("/yolo yolo\r")
+            user.sees("YOLO: nothing asks")
+            user.types("go\r")
+            user.sees("Done once.")
+            assert "auto" in user.row("python3 -c")
+            assert user.rows[-1].lstrip().startswith("YOLO")
+            assert (project.root / "ran").read_text() == "x"
+            user.types("/ask\r")
+            user.sees_no("YOLO: nothing asks")
+            user.types("again\r")
+            user.sees("Permission 1 of 1")
+            user.presses("alt-n")
+            user.sees("Not done.")
+            assert (project.root / "ran").read_text() == "x"
+        assert simulator.finish() == []
+
+
+@at_every_size
+def test_a_paste_is_one_chip_never_sends_and_goes_out_whole(tmp_path: Path, columns: int, rows: int) -> None:
     pasted = "\n".join(f"line {number} of it" for number in range(40))
     with Simulator(scripted(say("Read.", any_contains=["line 39 of it\nend"]))) as simulator:
         project = make_project(tmp_path / "p", simulator.base_url)
-        with user_at(cwd=project.root, env=os.environ) as user:
+        with user_at(cwd=project.root, env=os.environ, columns=columns, rows=rows) as user:
             user.sees("Type a task")
             user.pastes("short\npaste\r\n")
             user.sees("  paste")
@@ -196,11 +229,12 @@ def test_a_paste_is_one_chip_never_sends_and_goes_out_whole(tmp_path: Path) -> N
         assert simulator.finish() == []
 
 
-def test_find_marks_and_goes_to_what_it_finds(tmp_path: Path) -> None:
+@at_every_size
+def test_find_marks_and_goes_to_what_it_finds(tmp_path: Path, columns: int, rows: int) -> None:
     text = "\n\n".join(f"Paragraph {number}{' needle' if number == 3 else ''}." for number in range(60))
     with Simulator(scripted(say(text))) as simulator:
         project = make_project(tmp_path / "p", simulator.base_url)
-        with user_at(cwd=project.root, env=os.environ) as user:
+        with user_at(cwd=project.root, env=os.environ, columns=columns, rows=rows) as user:
             user.sees("Type a task")
             user.types("go\r")
             user.sees("done in")
@@ -284,7 +318,8 @@ def test_a_signal_ends_it_with_the_terminal_restored(tmp_path: Path, number: int
         assert_restored(user.raw)
 
 
-def test_a_crash_leaves_the_terminal_usable_and_says_what_happened(tmp_path: Path) -> None:
+@at_every_size
+def test_a_crash_leaves_the_terminal_usable_and_says_what_happened(tmp_path: Path, columns: int, rows: int) -> None:
     broken = (
         "from fluzo.screens.app import Options, run_screen\n"
         "from fluzo.screens.link import Runtime\n"
@@ -294,7 +329,7 @@ def test_a_crash_leaves_the_terminal_usable_and_says_what_happened(tmp_path: Pat
         "run_screen(Options('~', environ={'TERM': 'xterm-256color'}), opener)\n"
     )
     env = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])}
-    with user_at("-c", broken, cwd=tmp_path, env=env, program=(sys.executable,)) as user:
+    with user_at("-c", broken, cwd=tmp_path, env=env, program=(sys.executable,), columns=columns, rows=rows) as user:
         assert user.leaves() == 1
         assert_restored(user.raw)
         assert b"ValueError" in user.raw.rpartition(b"\x1b[?1049l")[2]

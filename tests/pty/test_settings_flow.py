@@ -4,14 +4,14 @@ from pathlib import Path
 
 import pytest
 from support.project import Project, call, make_project, say, scripted
-from support.screen import ScriptedUser, user_at
+from support.screen import SIZES, ScriptedUser, user_at
 
 from fluzo.simulator.server import Simulator
 
 F6 = "\x1b[17~"
 CTRL_U = "\x15"
 MORE = "# limits of mine\n[harness]\nmax_turns = 5  # few\n"
-at_two_sizes = pytest.mark.parametrize(("columns", "rows"), [(80, 24), (120, 40)])
+at_every_size = pytest.mark.parametrize(("columns", "rows"), SIZES)
 
 
 def settings_text(project: Project) -> str:
@@ -38,7 +38,7 @@ def enter(user: ScriptedUser, name: str, text: str) -> None:
     user.presses("enter")
 
 
-@at_two_sizes
+@at_every_size
 def test_a_limit_is_changed_on_the_screen_and_seen_in_the_file(tmp_path: Path, columns: int, rows: int) -> None:
     with Simulator(scripted(call("list_files", {"path": "."}), say("not reached"))) as simulator:
         project = make_project(tmp_path / "p", simulator.base_url, more=MORE)
@@ -63,7 +63,7 @@ def test_a_limit_is_changed_on_the_screen_and_seen_in_the_file(tmp_path: Path, c
         assert len(simulator.requests) == 1
 
 
-@at_two_sizes
+@at_every_size
 @pytest.mark.parametrize("choice", ["K", "R"])
 def test_a_file_that_changed_meanwhile_is_told_and_then_kept_or_taken_over(
     tmp_path: Path, columns: int, rows: int, choice: str
