@@ -6,7 +6,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.complete
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: setup demo test lint types bench bench-screen large-history soak docs lock clean live live-setup mutate
+.PHONY: setup demo test lint types screenshots bench bench-screen large-history soak docs lock clean live live-setup mutate
 .DEFAULT_GOAL := setup
 
 setup: $(STAMP)
@@ -53,6 +53,10 @@ bench-screen: setup
 # 10,000 messages, 100,000 events, 256 MiB of artifacts, from a seed; `make bench` makes it when it is not there.
 large-history: setup
 	$(BIN)/python bench/large_history.py
+
+# Pictures for docs/screens in real terminal programs: needs Xvfb, xdotool, ImageMagick, alacritty, xterm and kitty.
+screenshots: setup
+	$(BIN)/python tests/shots/take.py
 
 # Ten deliberate bugs in the reader, each in a copy of the package: every one must make a named test fail.
 mutate: setup

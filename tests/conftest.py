@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from support import golden, live
 from support.live import allowed_hosts
-from support.live import pytest_addoption as pytest_addoption  # The hooks of the live profile count from here.
 from support.live import pytest_collection_modifyitems as pytest_collection_modifyitems
 from support.live import pytest_configure as pytest_configure
 from support.live import pytest_terminal_summary as pytest_terminal_summary
@@ -32,6 +32,11 @@ _XDG_FOLDERS = {
 _GIT_CONFIG = "[user]\n\tname = Test Person\n\temail = test@example.invalid\n[init]\n\tdefaultBranch = main\n"
 
 _refused: list[str] = []
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    live.pytest_addoption(parser)
+    golden.pytest_addoption(parser)
 
 
 def _guard(event: str, args: tuple[object, ...]) -> None:
