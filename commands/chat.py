@@ -9,7 +9,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from fluzo.screens.app import Options, run_screen
+from fluzo.screens.options import Options
+from fluzo.screens.program import run_screen
 
 from .front_door import FILE_NAME, find_root
 from .options import GlobalOptions

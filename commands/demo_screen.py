@@ -14,8 +14,8 @@ from types import FrameType
 from typing import TYPE_CHECKING, NoReturn
 
 from fluzo.core.errors import Cancelled
-from fluzo.screens.app import run_screen
 from fluzo.screens.demo import Scene, Script
+from fluzo.screens.program import run_screen
 from fluzo.simulator import library
 from fluzo.simulator.scenario import Scenario, load_scenario
 

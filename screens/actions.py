@@ -139,7 +139,7 @@ def escape(screen: "Screen", argument: str = "") -> None:
     """Close what is on top; a running task is never cancelled by it."""
     buffer = screen.composer.buffer
     if screen.views:
-        screen.close_view()
+        screen.views.close()
     elif buffer.complete_state is not None:
         buffer.cancel_completion()
     elif screen.body.focus == "card":
@@ -174,7 +174,7 @@ def show_notices(screen: "Screen", argument: str = "") -> None:
     rows = [f"{item.level:<6} {item.title}  {item.text}" for item in reversed(screen.board.notices.kept)]
     if screen.board.notices.dropped:
         rows.append(f"{screen.board.notices.dropped} more were dropped; their tasks still say what happened")
-    screen.open_view(Pager(screen, "Notices", "\n".join(rows) or "There are no notices."))
+    screen.views.show(Pager(screen, "Notices", "\n".join(rows) or "There are no notices."))
 
 
 def suspend(screen: "Screen", argument: str = "") -> None:

@@ -104,9 +104,9 @@ def _view_request(screen: "Screen") -> None:
     screen.card = drop_focus(screen.card)
     screen.looked_at = (request.operation_id, request.fingerprint)
     if request.data.get("preview"):
-        screen.open_view(Preview(screen, request))
+        screen.views.show(Preview(screen, request))
     else:
-        screen.open_view(Pager(screen, title_of(request), whole_text(request)))
+        screen.views.show(Pager(screen, title_of(request), whole_text(request)))
 
 
 def permissions(screen: "Screen", argument: str = "") -> None:
@@ -117,7 +117,7 @@ def permissions(screen: "Screen", argument: str = "") -> None:
         + (f"  (you said: {item.reason})" if item.reason else "")
         for item in screen.state.history
     ]
-    screen.open_view(Pager(screen, "Permission history", "\n".join(rows) or "Nothing was asked in this session."))
+    screen.views.show(Pager(screen, "Permission history", "\n".join(rows) or "Nothing was asked in this session."))
 
 
 def yolo_on(screen: "Screen", argument: str = "") -> None:

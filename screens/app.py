@@ -7,21 +7,16 @@ something visible changed. The runtime is opened behind the first frame, and not
 import asyncio
 import gc
 import itertools
-import logging
-import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from prompt_toolkit.application import Application
-from prompt_toolkit.data_structures import Size
 from prompt_toolkit.input import Input
-from prompt_toolkit.layout import Layout as Containers
 from prompt_toolkit.output import ColorDepth, Output
-from prompt_toolkit.styles import DynamicStyle
 
 from fluzo.core.outcome import CHANGES
 
@@ -34,22 +29,22 @@ from .completion import ComposerCompleter, FileIndex
 from .composer import Composer
 from .frames import Frames
 from .intake import Intake, new_request_id, utc_now, warm
-from .key_stream import register_keys
 from .keys import ACTIONS, DEV_MENU, Registry
 from .layout import Layout, arrange
 from .motion import Motion
+from .options import Options
 from .preferences import Preferences, Trial
 from .render import BlockRenderer
 from .state import Noted, PageRead, QueueReturned, State, Submitted, reduce
-from .terminal import KeyReader, ScreenOutput, leaving_on_signals, restored
+from .terminal import leaving_on_signals
 from .text import Line
-from .theme import ASCII, UNICODE, Glyphs, color_depth, glyphs_for, ground_color, style_for
+from .theme import Glyphs, color_depth, glyphs_for, ground_color, style_for
+from .toolkit import application
 from .transcript import Transcript
-from .views import VIEWS, View
+from .views import VIEWS, OpenViews
 
 if TYPE_CHECKING:
     from .chips import Part
-    from .demo import Script
     from .drafts import Drafts
     from .link import Link, Opener
     from .settings import Settings
@@ -59,34 +54,6 @@ HANGUP = 128 + signal.SIGHUP
 
 COLLECTIONS = (5000, 20, 100)
 """New objects before a collection, and collections before one of the next generation; the first takes under 1 ms."""
-
-
-class Options(NamedTuple):
-    """What the invocation and the `[tui]` table say; `folder` is how the workspace is shown."""
-
-    folder: str
-    root: str = ""
-    theme: str = "default"
-    animation_fps: int = 60
-    reduced_motion: bool = False
-    yolo: bool = False
-    session: str = ""
-    notice_seconds: float = 5.0
-    max_notices: int = 3
-    desktop_notices: bool = False
-    render_diagnostics: bool = False
-    dev_menu: bool = False
-    locks: Mapping[str, str] = {}
-    """Settings that this invocation fixes, by key, with what fixes them: an option or a variable."""
-    environ: Mapping[str, str] = {}
-    demo: "Script | None" = None
-    """The scenes of `fluzo demo --interactive`; None in every live session."""
-
-    @property
-    def preferences(self) -> Preferences:
-        return Preferences(
-            self.theme, self.animation_fps, self.reduced_motion, self.desktop_notices, self.render_diagnostics
-        )
 
 
 class Screen:
@@ -136,10 +103,9 @@ class Screen:
         """Which scene of the demo began last."""
         self.looked_at: tuple[str, str] | None = None
         """The request whose whole text was opened from the focused card: closing that view goes back to it."""
-        self.views: list[View] = []
+        self.views = OpenViews(self)
         self.settings: Settings | None = None
         """The settings page once it was opened; it keeps edits that are not saved."""
-        self._named: dict[str, View] = {}
         self.board: NoticeBoard = NoticeBoard(self)
         self.flash = ""
         self.sidebar_hidden = False
@@ -154,31 +120,8 @@ class Screen:
         self.frames = Frames(self)
         self.intake = Intake(self, opener)
         self.body = Body(self)
-        self.app: Application[int] = self._application(keyboard, output)
+        self.app: Application[int] = application(self, keyboard, output)
         self.motion = Motion(self)
-
-    def _application(self, keyboard: Input | None, output: Output | None) -> Application[int]:
-        from .bindings import bindings
-
-        app: Application[int] = Application(
-            layout=Containers(self.body.root, focused_element=self.body.composer),
-            style=DynamicStyle(lambda: self.style),
-            include_default_pygments_style=False,
-            key_bindings=bindings(self),
-            full_screen=True,
-            enable_page_navigation_bindings=False,
-            color_depth=self.depth,
-            mouse_support=self.body.mouse_on,
-            min_redraw_interval=None,
-            max_render_postpone_time=0.02,
-            before_render=self.frames.before,
-            after_render=self.frames.after,
-            input=keyboard,
-            output=output,
-        )
-        app.ttimeoutlen = 0.1 if "SSH_CONNECTION" in self.options.environ else 0.03
-        app.timeoutlen = 0.1
-        return app
 
     # --- running
 
@@ -351,44 +294,7 @@ class Screen:
         self.card, effect = approval.press(self.card, key, text, self.now())
         card_effect(self, effect)
 
-    # --- views
-
-    def open_view(self, view: View) -> None:
-        self.views.append(view)
-        self.app.layout.focus(view.focus)
-        self.changed()
-
-    def close_view(self) -> None:
-        if self.views:
-            self.views.pop()
-        if self.views:
-            self.app.layout.focus(self.views[-1].focus)
-        elif self.looked_at and self.looked_at == (self.card.operation_id, self.card.fingerprint):
-            self.body.focus_card()
-        else:
-            self.body.focus_composer()
-        if not self.views:
-            self.looked_at = None
-        self.changed()
-
-    def close_views(self) -> None:
-        """Back to the composer, whatever is open."""
-        self.views.clear()
-        self.looked_at = None
-        self.body.focus_composer()
-        self.changed()
-
-    def _show_view(self, action_id: str) -> None:
-        """Open a view once: asked for again it closes, or comes to the front without what was over it."""
-        open_one = self._named.get(action_id)
-        if open_one is None or open_one not in self.views:
-            self._named[action_id] = view = VIEWS[action_id](self)
-            self.open_view(view)
-        elif open_one is self.views[-1]:
-            self.close_view()
-        else:
-            del self.views[self.views.index(open_one) + 1 :]
-            self.app.layout.focus(open_one.focus)
+    # --- acts
 
     def run_action(self, action_id: str, argument: str = "") -> None:
         from .actions import HANDLERS
@@ -396,7 +302,7 @@ class Screen:
         self.recent.append(action_id)
         del self.recent[:-20]
         if action_id in VIEWS:
-            self._show_view(action_id)
+            self.views.toggle(action_id)
         elif action_id in HANDLERS:
             HANDLERS[action_id](self, argument)
         self.changed()
@@ -466,26 +372,3 @@ class Screen:
     def _remembered(self, parts: "list[Part]") -> None:
         if self.drafts is not None:
             self.drafts.remembered(parts)
-
-
-def run_screen(options: Options, opener: "Callable[[], Opener]") -> int:
-    """Show the full screen on this process's terminal and return its exit status.
-
-    `opener` is called on another thread after the first frame and returns what opens the runtime. Whatever happens,
-    the terminal is restored before this returns or raises.
-    """
-    register_keys()
-    # A log line on the terminal would be drawn over the screen; failures are told in the conversation.
-    logging.getLogger().addHandler(logging.NullHandler())
-    size = os.get_terminal_size
-    output = ScreenOutput(
-        sys.stdout,
-        lambda: Size(rows=size(sys.stdout.fileno()).lines, columns=size(sys.stdout.fileno()).columns),
-        term=options.environ.get("TERM"),
-    )
-    with restored(output):
-        screen = Screen(options, opener, keyboard=KeyReader(sys.stdin, output.answered), output=output)
-        output.on_gone = lambda: screen.leave(HANGUP)
-        output.asks_width = screen.glyphs is UNICODE
-        output.on_wide = lambda: screen.use_glyphs(ASCII)
-        return screen.run()

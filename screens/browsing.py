@@ -143,7 +143,7 @@ def page_block(screen: "Screen", argument: str = "") -> None:
     block = _selected(screen)
     if block is not None:
         name = f"{block.tool.verb} {block.tool.subject}" if block.tool else "Message"
-        screen.open_view(Pager(screen, name, source_of(block)))
+        screen.views.show(Pager(screen, name, source_of(block)))
 
 
 def move_selection(screen: "Screen", step: int) -> None:

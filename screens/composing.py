@@ -134,10 +134,10 @@ def find_history(screen: "Screen", argument: str = "") -> None:
         return
     from .history import HistorySearch
 
-    screen.open_view(HistorySearch(screen, argument))
+    screen.views.show(HistorySearch(screen, argument))
 
 
 def show_queue(screen: "Screen", argument: str = "") -> None:
     from .queued import QueueView
 
-    screen.open_view(QueueView(screen))
+    screen.views.show(QueueView(screen))

@@ -74,7 +74,7 @@ def demo(screen: "Screen", argument: str = "") -> None:
         return
     scenes = all_scenes(script)
     if not argument:
-        screen.open_view(Scenes(screen, scenes))
+        screen.views.show(Scenes(screen, scenes))
     elif argument.isdecimal() and 0 < int(argument) <= len(scenes):
         begin(screen, script, int(argument))
     else:
@@ -102,7 +102,7 @@ def _open(screen: "Screen", name: str) -> None:
     if name == "notices":
         specimens.post_notices(screen)
     elif name in specimens.PAGES:
-        screen.open_view(specimens.PAGES[name](screen))
+        screen.views.show(specimens.PAGES[name](screen))
     else:
         screen.run_action(name)
 
@@ -193,7 +193,7 @@ class Scenes:
 
     def _enter(self) -> None:
         script, number = self._screen.options.demo, self._lit + 1
-        self._screen.close_view()
+        self._screen.views.close()
         if script is not None:
             begin(self._screen, script, number)
 

@@ -99,7 +99,7 @@ class HistorySearch:
         def take(event: KeyPressEvent) -> None:
             found = self.found()
             if found:
-                self._screen.close_view()
+                self._screen.views.close()
                 self._screen.composer.put(found[min(self._lit, len(found) - 1)])
 
         return keys

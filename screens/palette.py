@@ -102,13 +102,13 @@ class Palette:
         def run(event: KeyPressEvent) -> None:
             found = self._found()
             if found:
-                self._screen.close_view()
+                self._screen.views.close()
                 self._screen.run_action(found[min(self._lit, len(found) - 1)].id)
 
         @keys.add("tab")
         def to_composer(event: KeyPressEvent) -> None:
             text = self._buffer.text
-            self._screen.close_view()
+            self._screen.views.close()
             self._screen.composer.insert(f"/{text.lstrip('/')}")
 
         return keys

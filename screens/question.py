@@ -164,10 +164,10 @@ class Question:
     def _do(self, effect: Effect) -> None:
         screen = self._screen
         if effect.kind == "insert":
-            screen.close_views()
+            screen.views.close_all()
             screen.composer.insert(effect.text) if "\n" not in effect.text else screen.composer.paste(effect.text)
         elif effect.kind in ("blur", "next"):
-            screen.close_view()
+            screen.views.close()
         elif effect.kind == "answer" and self._over():
             self.ask_again()
         elif effect.kind == "answer":

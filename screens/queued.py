@@ -82,7 +82,7 @@ class QueueView:
         item, screen = self._item, self._screen
         if item is not None and screen.link is not None:
             screen.link.withdraw(item.task_id, item.id, item.text)
-            screen.close_view()
+            screen.views.close()
 
     def _drop(self) -> None:
         item, screen = self._item, self._screen

@@ -34,7 +34,7 @@ def ask_resume(screen: "Screen", session_id: str, text: str = "") -> None:
     elif screen.state.running:
         screen.say("A task is running; cancel it or let it end first")
     elif not (isinstance(top, Question) and top.name == NAME):
-        screen.open_view(_Resume(screen, session_id, text).question)
+        screen.views.show(_Resume(screen, session_id, text).question)
 
 
 class _Resume:
@@ -136,7 +136,7 @@ class _Resume:
     def _chosen(self, choice: int) -> None:
         screen, plan, task = self._screen, self._plan, self._task
         if choice == KEEP or plan is None or task is None or screen.link is None:
-            screen.close_view()
+            screen.views.close()
             return
         if choice > GO_ON:
             self._marked ^= {str(self._risky()[choice - GO_ON - 1]["operation_id"])}
@@ -151,7 +151,7 @@ class _Resume:
             yolo=screen.state.yolo,
             interactive=True,
         )
-        screen.close_views()
+        screen.views.close_all()
         screen.transcript.to_end()
         screen.link.resume(command, str(task["text"]), task["limits"])
         screen.say("Asked to resume")

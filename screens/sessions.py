@@ -87,7 +87,7 @@ def open_session(screen: "Screen", session_id: str) -> bool:
     if screen.state.running:
         screen.say("A task is running; cancel it or let it end first")
         return False
-    screen.close_views()
+    screen.views.close_all()
     if screen.state.yolo:
         screen.apply(YoloChosen(False))
     screen.link.read_page(session_id)

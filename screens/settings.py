@@ -123,7 +123,7 @@ class Settings:
             self._screen.say(f"{what} not saved. Esc again drops them; s saves")
         else:
             self.form, self._leaving, self._message = self.form._replace(edits={}), False, ""
-            self._screen.close_view()
+            self._screen.views.close()
 
     def _focused(self, window: Window | None) -> None:
         self._screen.app.layout.focus(window or self.focus)
@@ -349,6 +349,6 @@ def open_settings(screen: "Screen", group: str = "") -> None:
         del screen.views[screen.views.index(page) :]
     else:
         page.look()
-    screen.open_view(page)
+    screen.views.show(page)
     if group:
         page.list.to_group(group)

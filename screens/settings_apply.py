@@ -61,7 +61,7 @@ class Preview:
         question = Question(
             screen, NAME, about=self._about, choices=lambda: _CHOICES, over=self._over, chosen=self._chosen
         )
-        screen.open_view(question)
+        screen.views.show(question)
 
     def _over(self) -> str:
         task = self._screen.state.tasks.get(self._task_id)
@@ -86,7 +86,7 @@ class Preview:
 
     def _chosen(self, choice: int) -> None:
         screen = self._screen
-        screen.close_view()
+        screen.views.close()
         if choice == 2 and screen.link is not None:
             command = ApplyConfigToActiveWork(self._task_id, self.limits)
             screen.link.act(command, partial(screen.intake.on_loop, self._answered))

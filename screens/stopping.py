@@ -39,7 +39,7 @@ def ask_force_stop(screen: "Screen", task_id: str, text: str) -> None:
     top = screen.views[-1] if screen.views else None
     if isinstance(top, Question) and top.name == NAME:
         return
-    screen.open_view(_ForceStop(screen, task_id, text).question)
+    screen.views.show(_ForceStop(screen, task_id, text).question)
 
 
 class _ForceStop:
@@ -83,7 +83,7 @@ class _ForceStop:
 
     def _chosen(self, choice: int) -> None:
         screen = self._screen
-        screen.close_view()
+        screen.views.close()
         if choice == len(_CHOICES) and screen.link is not None:
             screen.link.force_stop(self._task_id)
             screen.say("Asked to force the stop")

@@ -80,7 +80,7 @@ class Tasks(ListPage):
 
     def _open(self) -> None:
         if self.lit is not None:
-            self._screen.open_view(TaskPage(self._screen, str(self.lit["id"])))
+            self._screen.views.show(TaskPage(self._screen, str(self.lit["id"])))
 
     def _answer(self) -> None:
         """Go to the card of what this task asks; it is answered there and nowhere else."""
@@ -91,7 +91,7 @@ class Tasks(ListPage):
             return
         if screen.request_at not in asked:
             screen.show_request(asked[0])
-        screen.close_view()
+        screen.views.close()
         screen.run_action("answer")
 
     def _force(self) -> None:

@@ -102,7 +102,7 @@ class ThemePicker:
             screen = self._screen
             if not self._fixed():
                 self._trial.keep([KEY])
-            screen.close_view()
+            screen.views.close()
             screen.say(f"Theme of this session: {screen.theme}")
 
         for shown in self._screen.registry.actions["menu.save"].keys:

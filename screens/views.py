@@ -102,3 +102,55 @@ VIEWS: dict[str, Factory] = {
     "devmenu": _devmenu,
 }
 """Action id to the view it opens. The modules are imported when they are first opened."""
+
+
+class OpenViews(list[View]):
+    """The views that are open, the front one last; each named one is open once."""
+
+    def __init__(self, screen: "Screen") -> None:
+        super().__init__()
+        self._screen = screen
+        self._named: dict[str, View] = {}
+
+    def show(self, view: View) -> None:
+        """Open a view in front of the others."""
+        self.append(view)
+        self._focus(view)
+
+    def toggle(self, action_id: str) -> None:
+        """Open a named view; asked for again it closes, or comes to the front without what was over it."""
+        view = self._named.get(action_id)
+        if view is None or view not in self:
+            self._named[action_id] = view = VIEWS[action_id](self._screen)
+            self.show(view)
+        elif view is self[-1]:
+            self.close()
+        else:
+            del self[self.index(view) + 1 :]
+            self._focus(view)
+
+    def close(self) -> None:
+        """Close the front view; the keyboard goes to what is in front then."""
+        screen = self._screen
+        if self:
+            self.pop()
+        if self:
+            self._focus(self[-1])
+            return
+        if screen.looked_at and screen.looked_at == (screen.card.operation_id, screen.card.fingerprint):
+            screen.body.focus_card()
+        else:
+            screen.body.focus_composer()
+        screen.looked_at = None
+        screen.changed()
+
+    def close_all(self) -> None:
+        """Back to the composer, whatever is open."""
+        self.clear()
+        self._screen.looked_at = None
+        self._screen.body.focus_composer()
+        self._screen.changed()
+
+    def _focus(self, view: View) -> None:
+        self._screen.app.layout.focus(view.focus)
+        self._screen.changed()

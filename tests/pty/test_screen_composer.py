@@ -11,10 +11,10 @@ from support.scripted_port import event
 from fluzo.core import events
 from fluzo.core.port import Ack, QueueIntervention, StartTask, WithdrawIntervention
 from fluzo.screens import drafts
-from fluzo.screens.app import Options
 from fluzo.screens.chips import MAX_SENT_BYTES, Chip, Chips, from_plain, label, sent, to_plain
 from fluzo.screens.completion import FileIndex, Found, path_of
 from fluzo.screens.key_stream import KeyStream, is_burst
+from fluzo.screens.options import Options
 from fluzo.screens.state import PageRead, Refused, SessionLeft
 
 LONG = "\n".join(f"line {number} of it" for number in range(40))

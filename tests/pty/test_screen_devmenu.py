@@ -17,8 +17,8 @@ from fluzo.core import events
 from fluzo.core.port import Ack, CapacityStatus, ConfigDetail, SaveConfig
 from fluzo.core.settings import check_settings
 from fluzo.core.settings_rows import InForce, config_rows
-from fluzo.screens.app import Options
 from fluzo.screens.blocks import Block
+from fluzo.screens.options import Options
 from fluzo.screens.overlay import screen_facts
 from fluzo.screens.preferences import FIELDS
 from fluzo.screens.state import PageRead

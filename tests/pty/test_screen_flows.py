@@ -321,7 +321,8 @@ def test_a_signal_ends_it_with_the_terminal_restored(tmp_path: Path, number: int
 @at_every_size
 def test_a_crash_leaves_the_terminal_usable_and_says_what_happened(tmp_path: Path, columns: int, rows: int) -> None:
     broken = (
-        "from fluzo.screens.app import Options, run_screen\n"
+        "from fluzo.screens.program import run_screen\n"
+        "from fluzo.screens.options import Options\n"
         "from fluzo.screens.link import Runtime\n"
         "from support.scripted_port import ScriptedPort\n"
         "facts = {'context_window': 'not a number'}\n"

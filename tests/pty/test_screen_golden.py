@@ -9,8 +9,8 @@ from support.golden import compare
 from support.screen import SIZES
 from support.screen_inside import ScriptedScreen, inside
 
-from fluzo.screens.app import Options
 from fluzo.screens.notice import Level, received
+from fluzo.screens.options import Options
 
 FOLDER = "~/src/ledger"
 ENVIRON = {"TERM": "xterm-256color", "COLORTERM": "truecolor"}

@@ -96,7 +96,7 @@ def test_an_idle_screen_writes_nothing() -> None:
 
 @pytest.mark.parametrize(("fps", "reduced"), [(0, False), (60, True)])
 def test_without_motion_a_running_mark_stands_still(fps: int, reduced: bool) -> None:
-    from fluzo.screens.app import Options
+    from fluzo.screens.options import Options
 
     async def still(shown: ScriptedScreen) -> None:
         begin_task(shown)
@@ -502,7 +502,7 @@ def test_the_reach_the_scope_and_the_choices_are_never_cut(columns: int, rows: i
 
 
 def test_without_colour_and_unicode_everything_is_said_in_words() -> None:
-    from fluzo.screens.app import Options
+    from fluzo.screens.options import Options
 
     environ = {"TERM": "linux", "NO_COLOR": "1"}
 

@@ -8,7 +8,7 @@ from support.scripted_port import event
 from fluzo.core import events
 from fluzo.core.events import TextDelta
 from fluzo.core.port import Ack, CancelTask, RenameSession, SessionDetail, SessionList, TaskDetail, TaskList
-from fluzo.screens.app import Options
+from fluzo.screens.options import Options
 
 F2, F4, F5 = "\x1bOQ", "\x1bOS", "\x1b[15~"
 DOWN, UP = "\x1b[B", "\x1b[A"

@@ -7,9 +7,9 @@ from support.scripted_port import event
 
 from fluzo.core import events
 from fluzo.core.port import ConfigDetail
-from fluzo.screens.app import Options
 from fluzo.screens.logo import compact
 from fluzo.screens.motion import Motion
+from fluzo.screens.options import Options
 from fluzo.screens.state import OpeningFailed, PageRead
 
 ENVIRON = {"TERM": "xterm-256color", "COLORTERM": "truecolor"}
@@ -181,7 +181,7 @@ def test_what_stands_over_the_mark_is_not_painted_over(opened: str) -> None:
         assert (painted == 0) is covered
         shown._stream.feed(shown.terminal.taken())
         assert picture(shown) == rows
-        shown.screen.close_view()
+        shown.screen.views.close()
         await settled(shown)
         assert motion.moving
         assert play(shown, 0.5) == 30

@@ -16,7 +16,7 @@ from fluzo.core.port import (
     TaskDetail,
     TaskList,
 )
-from fluzo.screens.app import Options
+from fluzo.screens.options import Options
 
 F2, F4 = "\x1bOQ", "\x1bOS"
 DOWN = "\x1b[B"

@@ -3,8 +3,8 @@ import asyncio
 import pytest
 from support.screen_inside import ScriptedScreen, begin_task, inside
 
-from fluzo.screens.app import Options
 from fluzo.screens.demo import Scene, Script
+from fluzo.screens.options import Options
 from fluzo.screens.specimens import SAMPLES, STATES, width_card
 from fluzo.screens.text import cells
 

@@ -16,9 +16,10 @@ from support.scripted_port import ScriptedPort, event
 
 from fluzo.core import events
 from fluzo.core.port import AnswerPermission, FileNames, PendingRequests, SessionDetail, TaskDetail, TaskList
-from fluzo.screens.app import Options, Screen
+from fluzo.screens.app import Screen
 from fluzo.screens.key_stream import register_keys
 from fluzo.screens.link import Runtime
+from fluzo.screens.options import Options
 from fluzo.screens.state import Accepted, PendingRead
 from fluzo.screens.terminal import ScreenOutput
 

@@ -6,7 +6,7 @@ import pytest
 
 from fluzo.commands.chat import screen_options
 from fluzo.commands.options import GlobalOptions
-from fluzo.screens.app import Options
+from fluzo.screens.options import Options
 
 TABLE: Mapping[str, Any] = {
     "theme": "high-contrast",
