@@ -3,8 +3,6 @@
 from typing import TYPE_CHECKING
 
 from prompt_toolkit.filters import Condition
-from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
-from prompt_toolkit.keys import Keys
 from prompt_toolkit.layout import (
     AnyContainer,
     ConditionalContainer,
@@ -16,19 +14,17 @@ from prompt_toolkit.layout import (
     VSplit,
     Window,
 )
-from prompt_toolkit.layout.controls import UIContent, UIControl
 from prompt_toolkit.layout.menus import CompletionsMenu
 from prompt_toolkit.layout.processors import AfterInput, ConditionalProcessor
-from prompt_toolkit.mouse_events import MouseEvent
 
 from fluzo.core.outcome import count
 
 from . import chrome
 from .canvas import RowsWindow
 from .card import card_lines, fits
-from .card_pointer import CardPointer
+from .card_control import CardControl
 from .composer import PLACEHOLDER, ComposerControl, Drawn
-from .controls import joined, row, rows_content, text_control
+from .controls import joined, row, text_control
 from .layout import MIN_COLUMNS, MIN_ROWS, OVERLAY_ROWS, OVERLAY_WIDTH, Rect
 from .logo import compact
 from .motion import compact_place, pixel_place
@@ -43,50 +39,6 @@ if TYPE_CHECKING:
     from .views import Specimen
 
 
-class _CardControl(UIControl):
-    """Draws the card and, while it has focus, sends every key to the card's machine before anything else sees it."""
-
-    def __init__(self, screen: "Screen") -> None:
-        self._screen = screen
-        self._keys = self._bindings()
-        self._pointer = CardPointer(screen)
-
-    def is_focusable(self) -> bool:
-        return True
-
-    def get_key_bindings(self) -> KeyBindings:
-        return self._keys
-
-    def create_content(self, width: int, height: int) -> UIContent:
-        self._pointer.drawn()
-        return rows_content(self._screen.card_rows[:height])
-
-    def mouse_handler(self, mouse_event: MouseEvent) -> None:
-        self._pointer.event(mouse_event)
-
-    def _bindings(self) -> KeyBindings:
-        keys, screen = KeyBindings(), self._screen
-        keys.add("up")(lambda event: screen.card_key("up"))
-        keys.add("down")(lambda event: screen.card_key("down"))
-        keys.add("enter")(lambda event: screen.card_key("enter"))
-        keys.add("escape")(lambda event: screen.card_key("escape"))
-        keys.add("tab")(lambda event: screen.card_key("tab"))
-        keys.add("pageup")(lambda event: screen.card_key("page"))
-        keys.add("pagedown")(lambda event: screen.card_key("page"))
-        keys.add("backspace")(lambda event: screen.card_key("backspace"))
-
-        @keys.add(Keys.BracketedPaste)
-        def paste(event: KeyPressEvent) -> None:
-            screen.card_key("paste", event.data)
-
-        @keys.add(Keys.Any)
-        def other(event: KeyPressEvent) -> None:
-            if event.data.isprintable() and event.data:
-                screen.card_key("text", event.data)
-
-        return keys
-
-
 class Body:
     """The windows by name, and which of them has the keyboard."""
 
@@ -94,7 +46,7 @@ class Body:
         self._screen = screen
         self.mouse_on = Condition(lambda: screen.mouse)
         self.transcript = RowsWindow(screen.transcript)
-        self.card = Window(_CardControl(screen), always_hide_cursor=True, style="class:bg.raised")
+        self.card = Window(CardControl(screen), always_hide_cursor=True, style="class:bg.raised")
         placeholder = ConditionalProcessor(
             AfterInput(PLACEHOLDER, style="class:text.faint"), Condition(lambda: screen.composer.empty)
         )

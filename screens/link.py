@@ -38,14 +38,13 @@ from fluzo.core.port import (
     event_from_json,
 )
 
-from .blocks import blocks_of_page
+from .page import page_read
 from .state import (
     Accepted,
     MessagesRead,
     Noted,
     Opened,
     OpeningFailed,
-    PageRead,
     PendingRead,
     QueueReturned,
     Refused,
@@ -248,23 +247,7 @@ class Link:
 
     def read_page(self, session_id: str, before: int = 0) -> None:
         """A page of a session; `before` is the position of the oldest message already there, 0 for the newest page."""
-
-        def made(data: Mapping[str, Any]) -> PageRead:
-            texts = {str(task["id"]): str(task["text"]) for task in data["tasks"]}
-            messages = data["messages"]
-            blocks = tuple(blocks_of_page(messages, texts))
-            oldest = int(messages[0]["position"]) if messages else 0
-            newest = data["tasks"][0] if data["tasks"] else {}
-            lost = newest.get("reason") == "task_interrupted"
-            when = str(newest.get("updated_at"))[:16].replace("T", " ")
-            text = f"recovered: Fluzo stopped here on {when} UTC" if lost else ""
-            blocked = str(newest["reason"]).replace("_", " ") if newest.get("state") == "blocked" else ""
-            session = data["session"]
-            more = len(messages) >= PAGE and oldest > 1
-            page = PageRead(str(session["id"]), str(session["title"]), blocks, oldest, more, before == 0, text)
-            return page._replace(lost_task=str(newest.get("id", "")), blocked=blocked)
-
-        self._query(SessionDetail(session_id, PAGE, before), made)
+        self._query(SessionDetail(session_id, PAGE, before), lambda data: page_read(data, PAGE, newest=before == 0))
 
     def file_names(self, taken: Callable[[Sequence[str]], None], failed: Callable[[str], None]) -> None:
         """The names of the workspace's files, for completion."""
