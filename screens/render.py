@@ -153,7 +153,7 @@ class BlockRenderer:
     def _thought(self, block: Block, width: int) -> list[Line]:
         running = block.state == "running"
         glyph = self.glyphs.opened if block.open else self.glyphs.closed
-        took = f"thought for {seconds(block.started)}" if block.started else "thought"
+        took = f"thought for {seconds(block.started)}" if block.started >= 1 else "thought"
         head: Line = [("class:role.thought", f"{glyph} {'thinking' if running else took}")]
         if not block.open and not running:
             return [head]

@@ -86,8 +86,13 @@ def call_diff(call: Mapping[str, Any]) -> str:
     if not isinstance(new, str) or len(new) + len(str(old or "")) > _DIFF_CHARACTERS:
         return ""
     before = old.splitlines() if isinstance(old, str) else []
-    compared = difflib.ndiff(before, new.splitlines()) if before else (f"+ {line}" for line in new.splitlines())
-    return "\n".join(f"{line[0]}{line[2:]}" for line in compared if line[:1] in "+- ")
+    after, rows = new.splitlines(), []
+    for kind, a, a_end, b, b_end in difflib.SequenceMatcher(None, before, after).get_opcodes():
+        if kind == "equal":
+            rows += [f" {line}" for line in before[a:a_end]]
+        else:
+            rows += [f"-{line}" for line in before[a:a_end]] + [f"+{line}" for line in after[b:b_end]]
+    return "\n".join(rows)
 
 
 def _arguments(call: Mapping[str, Any]) -> dict[str, Any] | None:

@@ -59,7 +59,8 @@ ANSWER = (
     "```python\nout.append(total - sum(out))\n```\n\n| total | parts | shares |\n| --- | --- | --- |\n"
     "| 100.00 | 3 | 33.33, 33.33, 33.34 |\n| 0.05 | 2 | 0.03, 0.02 |\n\nThe shares "
 )
-RUN = {"argv": ["python3", "-m", "unittest", "-q"]}
+CHECK = ["python3", "-m", "unittest", "-q"]
+RUN = {"argv": ["python3", "-m", "unittest", "tests.test_round"]}
 
 
 class Look(NamedTuple):
@@ -249,13 +250,19 @@ def take(look: Look, out: Path) -> None:
         call("run", RUN, "c3"),
         {"respond": {"parts": [{"text": ANSWER}, {"hold": "gate"}, {"text": "add up now, and the test passes."}]}},
     )
-    files = {"ledger/__init__.py": "", "ledger/round.py": ROUND, "tests/__init__.py": "", "tests/test_round.py": TEST}
+    files = {
+        ".gitignore": "__pycache__/\n",
+        "ledger/__init__.py": "",
+        "ledger/round.py": ROUND,
+        "tests/__init__.py": "",
+        "tests/test_round.py": TEST,
+    }
     with tempfile.TemporaryDirectory(prefix="fluzo-shots-") as name:
         folder = Path(name)
         os.environ["HOME"] = str(folder)
         (folder / ".gitconfig").write_text("[user]\n\tname = A Person\n\temail = person@example.invalid\n")
         with Simulator(scripted(*steps)) as simulator:
-            checks = (RUN["argv"],)
+            checks = (CHECK,)
             project = make_project(folder / "invoices", simulator.base_url, files=files, verify=checks)
             with window(look, project, folder) as win:
 

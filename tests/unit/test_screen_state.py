@@ -1,3 +1,4 @@
+import json
 import random
 from typing import Any
 
@@ -9,6 +10,7 @@ from fluzo.core.events import TextDelta
 from fluzo.screens.approval import ANSWERS, BURST, CONFIRM, GUARD, Card, press, take_focus
 from fluzo.screens.blocks import Block, Blocks, blocks_of_page
 from fluzo.screens.notice import MAX_BYTES, MAX_KEPT, Notices, cut, deadline, dismissed, expired, fitting, received
+from fluzo.screens.rows import call_diff
 from fluzo.screens.state import (
     Accepted,
     PageRead,
@@ -280,3 +282,10 @@ def test_a_text_is_cut_at_a_whole_character_within_its_bytes(text: str) -> None:
 @pytest.mark.parametrize(("rows", "wanted", "shown"), [(20, 3, 3), (20, 5, 5), (10, 3, 2), (4, 3, 0), (0, 3, 0)])
 def test_only_as_many_are_shown_as_fit(rows: int, wanted: int, shown: int) -> None:
     assert fitting(rows, wanted) == shown
+
+
+def test_the_diff_of_an_edit_has_what_goes_before_what_comes() -> None:
+    arguments = json.dumps({"path": "a", "old_text": "one\ntwo\nthree\nend\n", "new_text": "1\nend\n"})
+    assert call_diff({"name": "edit_file", "arguments": arguments}) == "-one\n-two\n-three\n+1\n end"
+    written = json.dumps({"path": "a", "content": "x\ny\n"})
+    assert call_diff({"name": "write_file", "arguments": written}) == "+x\n+y"
