@@ -88,6 +88,10 @@ def plan_lines(plan: Mapping[str, Any]) -> list[str]:
         lines.append(f"UNKNOWN {_shown(item['text'])}")
         if item["risk"]:
             lines.append(f"        {item['risk']}; to allow that: --retry {item['operation_id']}")
+    if limit := plan["limit"]:
+        used, allowed = f"{limit['used']:g}", f"{limit['allowed']:g}"
+        lines.append(f"limit   {limit['limit']}: {used} of {allowed} used; it blocks again at once unless it is raised")
+        lines.append(f"        to raise it: --extend {limit['limit']}={limit['raised']:.0f}")
     lines.append("dropped earlier permissions, checks and YOLO; what was used up stays used up")
     return lines
 

@@ -102,7 +102,8 @@ class Question:
             style, faint = (
                 ("class:bg.select class:text.on_select",) * 2 if lit else ("class:text.primary", "class:text.muted")
             )
-            line: Line = [(style, f" {'>' if lit else ' '} {number}  {title:<{_TITLE_COLUMNS}}"), (faint, f"{remark} ")]
+            mark = f" {'>' if lit else ' '} {number}  "
+            line: Line = [(style, mark + f"{title}  ".ljust(_TITLE_COLUMNS)), (faint, f"{remark} ")]
             rows.append(fitted(line, 0, self._screen.layout.columns - 1))
         tone = "class:text.strong" if self.card.flash else "class:text.muted"
         last = len(rows) - 1

@@ -1,7 +1,8 @@
 """Going on with a blocked or interrupted task: a question that names the task, its state and what is unknown.
 
 Invariant: nothing goes on but from exactly the plan that is shown, and nothing unknown is done a second time unless it
-was marked here, each mark by two acts of its own.
+was marked here, each mark by two acts of its own. A limit that is used up is raised to the figure that is shown, or the
+task stays as it is: without that it would be blocked again at once.
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,6 +23,13 @@ NAME = "Resume?"
 KEEP, GO_ON = 1, 2
 MAX_MARKS = 7
 """Unknown operations that can be marked here, one digit each; the command line has no such bound."""
+_UNITS = {
+    "max_turns": "turns",
+    "max_tool_calls": "tool calls",
+    "max_active_seconds": "seconds",
+    "max_total_tokens": "tokens",
+    "max_cost_microunits": "microunits",
+}
 _TASKS = 200
 """Tasks of the session among which the blocked one is looked for, the newest first."""
 
@@ -92,7 +100,9 @@ class _Resume:
             (f"[{'x' if item['operation_id'] in self._marked else ' '}] may be done again", safe(item["text"]))
             for item in risky
         ]
-        return [("Keep reading", "nothing runs"), ("Resume", again if risky else "a new attempt begins"), *marks]
+        limit = self._plan["limit"] if self._plan is not None else None
+        resume = f"Resume with the limit raised to {_amount(limit, 'raised')}" if limit else "Resume"
+        return [("Keep reading", "nothing runs"), (resume, again if risky else "a new attempt begins"), *marks]
 
     def _about(self, width: int) -> list[Line]:
         task, plan = self._task, self._plan
@@ -104,14 +114,13 @@ class _Resume:
             [],
             *paragraph(f"task  {safe(task['text'])}", width, "class:text.strong")[:6],
             [("class:state.blocked", f"state  {state}")],
-            [
-                (
-                    "class:text.muted",
-                    f"attempt {plan['attempt_number']} ended so; attempt {plan['attempt_number'] + 1} would begin",
-                )
-            ],
-            [],
         ]
+        if limit := plan["limit"]:
+            used = f"{limit['used']:,.0f} of {_amount(limit, 'allowed')} are used up"
+            rest = "" if limit["used"] >= limit["allowed"] else "; what is left is too little to go on"
+            rows += paragraph(f"limit  {safe(limit['limit'])}: {used}{rest}", width, "class:warn.fg")
+        number = plan["attempt_number"]
+        rows += [[("class:text.muted", f"attempt {number} ended so; attempt {number + 1} would begin")], []]
         differences = [safe(item["text"]) for item in plan["differences"]]
         for text in differences or ["nothing that was recorded differs"]:
             rows += paragraph(f"differs  {text}", width)
@@ -142,11 +151,13 @@ class _Resume:
             self._marked ^= {str(self._risky()[choice - GO_ON - 1]["operation_id"])}
             self.question.ask_again()
             return
+        limit = plan["limit"]
         command = ResumeTask(
             new_request_id(),
             str(task["id"]),
             str(plan["reconciled"]),
             self._text,
+            extend={str(limit["limit"]): float(limit["raised"])} if limit else {},
             retry=tuple(sorted(self._marked)),
             yolo=screen.state.yolo,
             interactive=True,
@@ -155,3 +166,8 @@ class _Resume:
         screen.transcript.to_end()
         screen.link.resume(command, str(task["text"]), task["limits"])
         screen.say("Asked to resume")
+
+
+def _amount(limit: Mapping[str, Any], which: str) -> str:
+    """A figure of a limit with its unit, in full: it is what the person agrees to."""
+    return f"{limit[which]:,.0f} {_UNITS.get(str(limit['limit']), '')}".rstrip()

@@ -262,7 +262,11 @@ class PendingRequests(NamedTuple):
 
 
 class ResumePlan(NamedTuple):
-    """What is different since the last attempt of a task, and what of it is unknown. Looking changes nothing."""
+    """What is different since the last attempt of a task, and what of it is unknown. Looking changes nothing.
+
+    `limit` tells of a task that was blocked by one which is used up, else it is None: its name, what is `used` and
+    `allowed`, and `raised`, to which `ResumeTask.extend` may raise it so that as much is left as a new task has.
+    """
 
     task_id: str
 

@@ -91,7 +91,7 @@ class Budget:
             raise BudgetError(
                 f"The task's token budget is used up: {used} of {self._limits.max_total_tokens} used, "
                 f"the next request needs up to {needed}.",
-                hint="Raise harness.max_total_tokens (or --set harness.max_total_tokens=N) and start again.",
+                hint=_next_step("max_total_tokens"),
                 detail={"limit": "max_total_tokens", "used": used, "allowed": self._limits.max_total_tokens},
             )
         limit = self._limits.max_cost_microunits
@@ -100,7 +100,7 @@ class Budget:
             raise BudgetError(
                 f"The task's money is used up: {self._spent.cost_microunits} of {limit} microunits used, "
                 f"the next request costs up to {cost}.",
-                hint="Raise harness.max_cost_microunits, or go on with: fluzo sessions resume last --extend",
+                hint=_next_step("max_cost_microunits"),
                 detail={"limit": "max_cost_microunits", "used": self._spent.cost_microunits, "allowed": limit},
             )
 
@@ -152,9 +152,13 @@ class Budget:
         if used >= allowed:
             raise BudgetError(
                 f"The task's budget is used up: {limit} {used:g} of {allowed:g}.",
-                hint=f"Raise harness.{limit} (or --set harness.{limit}=N) and start again.",
+                hint=_next_step(limit),
                 detail={"limit": limit, "used": used, "allowed": allowed},
             )
+
+
+def _next_step(limit: str) -> str:
+    return f"Go on with more: fluzo sessions resume last --extend {limit}=N; for new tasks raise harness.{limit}."
 
 
 def _line(used: float, allowed: float, provenance: str) -> dict[str, object]:

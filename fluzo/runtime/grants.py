@@ -1,10 +1,11 @@
 """Grants and limits that a task begins or goes on with: what the user named, as exact scopes, and nothing else."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from fluzo.core.errors import UsageError
+from fluzo.core.errors import BudgetError, UsageError
 from fluzo.core.events import GrantCreated, LimitsExtended
 from fluzo.core.records import Grant, GrantIssuer, Limits, OperationRecord, Task
 from fluzo.policy.scope import fingerprint, process_operation, scope_of
@@ -65,6 +66,25 @@ def extend_limits(limits: Limits, extend: Mapping[str, float]) -> tuple[Limits, 
         changed: Any = {name: type(old)(value)}
         limits = replace(limits, **changed)
     return limits, tuple(events)
+
+
+def used_up(task: Task, defaults: Limits) -> dict[str, object] | None:
+    """The limit that blocked the task: its name, `used`, `allowed`, and `raised`, the limit that would leave it as
+    much again as a new task gets. None where the task is not blocked by one."""
+    error = task.result.get("error")
+    detail: Any = error.get("detail") if isinstance(error, Mapping) else None
+    if task.reason != BudgetError.code or not isinstance(detail, Mapping) or not isinstance(detail.get("limit"), str):
+        return None
+    name, used = str(detail["limit"]), detail.get("used")
+    allowed = getattr(task.limits, name, None)
+    if not isinstance(used, int | float) or not isinstance(allowed, int | float):
+        return None
+    share = getattr(defaults, name) or allowed
+    raised = math.ceil(used) + share
+    if raised <= allowed:
+        # A request that did not fit leaves a rest, and the settings may allow less by now.
+        raised = allowed + share
+    return {"limit": name, "used": used, "allowed": allowed, "raised": raised}
 
 
 def changed_limits(limits: Limits, wanted: Mapping[str, float]) -> tuple[Limits, tuple[LimitsExtended, ...]]:

@@ -19,13 +19,17 @@ _UNSETTLED = (OperationState.UNKNOWN, OperationState.INTENT_COMMITTED, Operation
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """`differences` and `unknown` are plain JSON objects with a `text` for people."""
+    """`differences` and `unknown` are plain JSON objects with a `text` for people.
+
+    `limit` is the used-up limit that blocked the task, if one did: `grants.used_up`.
+    """
 
     task: Task
     previous: Attempt
     differences: tuple[dict[str, object], ...]
     unknown: tuple[dict[str, object], ...]
     digest: str
+    limit: Mapping[str, object] | None = None
 
     def to_json(self) -> dict[str, object]:
         return {
@@ -34,6 +38,7 @@ class Plan:
             "attempt_number": self.previous.number,
             "differences": list(self.differences),
             "unknown": list(self.unknown),
+            "limit": self.limit,
             "reconciled": self.digest,
             "resumable": self.task.state is TaskState.BLOCKED or self.task.state not in _ENDED,
         }
@@ -73,7 +78,8 @@ def repeat_guard(operations: Iterable[OperationRecord]) -> dict[str, str]:
 
 def continuation(plan: Plan, text: str) -> str:
     """What the agent is told when a task goes on."""
-    parts = ["The task was interrupted and now goes on. Earlier file contents and test results may be out of date."]
+    what = "stopped at a limit" if plan.limit is not None else "was interrupted"
+    parts = [f"The task {what} and now goes on. Earlier file contents and test results may be out of date."]
     if plan.differences:
         parts.append("Since then:\n" + "\n".join(f"- {item['text']}" for item in plan.differences))
     if plan.unknown:

@@ -47,7 +47,7 @@ from fluzo.core.records import (
 from fluzo.runtime import reconcile
 from fluzo.runtime.approvals import Pending
 from fluzo.runtime.attempt import AttemptRun, Resumed
-from fluzo.runtime.grants import extend_limits, granted, limits_json, retry_grants, task_grants
+from fluzo.runtime.grants import extend_limits, granted, limits_json, retry_grants, task_grants, used_up
 from fluzo.runtime.keeper import Keeper
 from fluzo.runtime.recorder import Recorder
 from fluzo.runtime.services import Services
@@ -160,7 +160,8 @@ class Tasks:
             raise UsageError(f"There is no task {task_id}.", code="not_found", hint="See: fluzo tasks list")
         operations = await storage.operations(task_id)
         now = await self._services.observe(reconcile.watched_paths(attempts, operations))
-        return reconcile.plan(task, attempts, operations, self._services.workspace_identity, now), operations
+        found = reconcile.plan(task, attempts, operations, self._services.workspace_identity, now)
+        return replace(found, limit=used_up(task, self._services.defaults.limits)), operations
 
     async def force_stop(self, command: ForceStopTask) -> Ack:
         """End what the task owns at once. The front end has had it confirmed (PRD 17.2)."""

@@ -219,6 +219,19 @@ def test_a_conversation_is_compacted_and_a_task_reaches_its_limit(tmp_path: Path
         begins(user, 14)
         user.sees("Limit reached: max_turns, 8 of 8 used.")
         assert "blocked" in user.rows[0]
+        user.types("/resume\r")
+        user.sees("max_turns: 8 of 8 turns are used up")
+        user.sees("Resume with the limit raised to 16 turns")
+        user.sees("Nothing is chosen")
+        user.picks(1)
+        user.presses("enter")
+        user.sees_no("Resume with the limit")
+        user.types("/resume\r")
+        user.picks(2)
+        user.presses("enter")
+        user.sees("max_turns 8 -> 16")
+        user.sees("All of them are read now")
+        user.sees("done in")
 
 
 @pytest.mark.parametrize(

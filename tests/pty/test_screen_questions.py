@@ -187,6 +187,7 @@ PLAN = {
     "attempt_number": 1,
     "differences": [{"what": "branch", "text": "the branch was main and is\x1b[31m other"}],
     "unknown": [UNKNOWN, {**UNKNOWN, "operation_id": "o_8", "risk": "", "text": "model m: cost is not known"}],
+    "limit": None,
     "reconciled": "digest",
     "resumable": True,
 }
@@ -254,7 +255,7 @@ def test_resuming_asks_first_and_names_task_state_and_what_is_unknown(way: str, 
         shown.keys("\r")
         (command,) = resumed(shown)
         assert (command.task_id, command.reconciled, command.retry) == ("t_7", "digest", ())
-        assert (command.yolo, command.interactive) == (False, True)
+        assert (command.yolo, command.interactive, command.extend) == (False, True, {})
         assert command.text == ("" if way == "list" else "look at the tests")
         await until(lambda: shown.screen.state.task_id == "t_1")
         assert "Going on with: migrate" in picture(shown)
@@ -285,6 +286,64 @@ def test_an_unknown_act_is_done_again_only_when_it_was_marked_by_two_acts() -> N
         assert resumed(shown)[0].retry == ("o_9",)
 
     inside(look, columns=120, rows=40, answers=CUT_OFF)
+
+
+@pytest.mark.parametrize(("columns", "rows"), [(60, 16), (80, 24), (120, 40)])
+@pytest.mark.parametrize(
+    ("limit", "told", "raised"),
+    [
+        (
+            {"limit": "max_turns", "used": 8, "allowed": 8, "raised": 16},
+            "max_turns: 8 of 8 turns are used up",
+            "Resume with the limit raised to 16 turns",
+        ),
+        (
+            {"limit": "max_total_tokens", "used": 190_000, "allowed": 200_000, "raised": 390_000},
+            "max_total_tokens: 190,000 of 200,000 tokens are used up; what is left",
+            "Resume with the limit raised to 390,000 tokens",
+        ),
+        (
+            {"limit": "max_active_seconds", "used": 600.4, "allowed": 600, "raised": 1201},
+            "max_active_seconds: 600 of 600 seconds are used up",
+            "Resume with the limit raised to 1,201 seconds",
+        ),
+    ],
+)
+def test_a_used_up_limit_is_named_and_raised_only_by_the_choice_that_says_to_what(
+    limit: dict[str, Any], told: str, raised: str, columns: int, rows: int
+) -> None:
+    row = {**BLOCKED, "text": "check", "reason": "budget_exhausted"}
+    plan = {**PLAN, "differences": [], "unknown": [], "limit": limit}
+    answers = {**CUT_OFF, TaskList: {"tasks": [row]}, TaskDetail: detail_of(row), ResumePlan: plan}
+
+    async def look(shown: ScriptedScreen) -> None:
+        await opened(shown)
+        shown.keys("/resume\r")
+        await until(lambda: "Nothing is chosen" in picture(shown))
+        text = " ".join(picture(shown).split())
+        assert told in text
+        assert f"2 {raised}" in text and "1 Keep reading" in text
+        assert "3 " not in text.partition(raised)[2].partition("Nothing")[0], "there is no third way"
+        rests(shown)
+        shown.keys("\r")
+        assert resumed(shown) == [], "nothing was chosen"
+        rests(shown)
+        shown.keys("1")
+        rests(shown)
+        shown.keys("\r")
+        assert resumed(shown) == []
+        assert not shown.screen.views
+        shown.keys("/resume\r")
+        await until(lambda: raised in picture(shown))
+        rests(shown)
+        shown.keys("2")
+        rests(shown)
+        assert resumed(shown) == []
+        shown.keys("\r")
+        (command,) = resumed(shown)
+        assert command.extend == {limit["limit"]: limit["raised"]}
+
+    inside(look, columns=columns, rows=rows, answers=answers)
 
 
 def test_keep_reading_and_typing_resume_nothing() -> None:

@@ -127,11 +127,47 @@ def test_a_used_up_limit_goes_on_only_with_an_extension_on_record(tmp_path: Path
             again = resume(host, task_id).finish()
             assert again["task"]["reason"] == "budget_exhausted"
             assert len(simulator.requests) == 1
-            running = resume(host, task_id, extend={"max_turns": 2})
+            limit = plan_of(host, task_id)["limit"]
+            assert limit == {"limit": "max_turns", "used": 1, "allowed": 1, "raised": 2}
+            running = resume(host, task_id, extend={limit["limit"]: limit["raised"]})
             detail = running.finish()
             extended = [event.payload._asdict() for event in running.events() if event.type == "LimitsExtended"]
     assert detail["task"]["state"] == "completed"
     assert extended == [{"limit": "max_turns", "old": 1, "new": 2, "by": "user"}]
+    told = str(simulator.requests[-1].body["messages"])
+    assert "The task stopped at a limit and now goes on." in told
+
+
+def test_what_a_raised_limit_would_be_is_used_and_as_much_again_as_a_new_task_has(tmp_path: Path) -> None:
+    with Simulator(scripted(EDIT, say("done"))) as simulator:
+        workspace(tmp_path, simulator.base_url, more="[harness]\nmax_turns = 1\n")
+        with open_host(HostOptions(tmp_path)) as host:
+            task_id = start(host).finish()["task"]["id"]
+    with Simulator(scripted(say("never asked"))):
+        text = (tmp_path / ".fluzo").read_text()
+        (tmp_path / ".fluzo").write_text(text.replace("max_turns = 1", "max_turns = 30"))
+        with open_host(HostOptions(tmp_path)) as host:
+            assert plan_of(host, task_id)["limit"]["raised"] == 31
+
+
+def test_only_a_task_that_a_limit_blocked_tells_of_one(tmp_path: Path) -> None:
+    with Simulator(scripted(TOUCH)) as simulator:
+        workspace(tmp_path, simulator.base_url)
+        with open_host(HostOptions(tmp_path)) as host:
+            first = start(host).finish()
+            assert first["task"]["reason"] == "permission_required"
+            assert plan_of(host, first["task"]["id"])["limit"] is None
+
+
+def test_the_command_names_the_limit_and_how_it_is_raised(tmp_path: Path) -> None:
+    with Simulator(scripted(EDIT, say("done"))) as simulator:
+        project = make_project(tmp_path, simulator.base_url)
+        project.fluzo("--set", "harness.max_turns=1", "run", "do it")
+        asked = project.fluzo("--set", "harness.max_turns=1", "sessions", "resume", "last")
+        assert b"max_turns: 1 of 1 used; it blocks again at once unless it is raised" in asked.stderr
+        assert b"--extend max_turns=2" in asked.stderr
+        done = project.fluzo("sessions", "resume", "last", "--yes", "--extend", "max_turns=2")
+        assert done.returncode == 0, done.stderr.decode()
 
 
 def test_the_same_resume_request_starts_one_attempt(tmp_path: Path) -> None:
