@@ -13,7 +13,7 @@ from .logo import COLUMNS, COMPACT_COLUMNS, WORD, Color, Tint, compact_color, sh
 NAMES = ("black", "red", "green", "yellow", "blue", "magenta", "cyan")
 
 
-def pixels_text(rect: Rect, tint: Tint, ground: Color | None) -> str:
+def pixels_text(rect: Rect, tint: Tint, ground: Color | str | None) -> str:
     """A frame of the pixel mark at a place."""
     depth = tint.depth
     back_of_all = sgr(ground, depth, 48)
@@ -40,7 +40,7 @@ def pixels_text(rect: Rect, tint: Tint, ground: Color | None) -> str:
     return "".join(parts)
 
 
-def letters_text(rect: Rect, tint: Tint, ground: Color | None) -> str:
+def letters_text(rect: Rect, tint: Tint, ground: Color | str | None) -> str:
     """A frame of the compact mark at a place; the same letters and, at rest, the same colours as the header's own."""
     parts = ["\x1b7\x1b[0;1m", sgr(ground, tint.depth, 48), _at(rect.x, rect.y)]
     for letter, column in zip(WORD, COMPACT_COLUMNS, strict=True):

@@ -15,7 +15,8 @@ THEMES = ("default", "high-contrast")
 ROOT_STYLE = "class:bg.base class:text.primary"
 
 _CUBE = (0, 95, 135, 175, 215, 255)
-_NAMES = {"default": "default", "white": "ansigray", "brightwhite": "ansiwhite"}
+_NAMES = {"default": "ansiblack", "white": "ansigray", "brightwhite": "ansiwhite"}
+"""Of the 16 names. The themes' `default` grounds are painted, or their light text would be lost on a light terminal."""
 
 
 class Glyphs(NamedTuple):
@@ -103,10 +104,12 @@ def palette(index: int) -> str:
     return f"#{_CUBE[cube // 36]:02x}{_CUBE[cube // 6 % 6]:02x}{_CUBE[cube % 6]:02x}"
 
 
-def ground_color(theme: str, depth: ColorDepth) -> tuple[int, int, int] | None:
-    """The RGB of the theme's ground, for what is painted past the renderer; None where the terminal's own shows."""
-    if depth in (ColorDepth.DEPTH_1_BIT, ColorDepth.DEPTH_4_BIT):
+def ground_color(theme: str, depth: ColorDepth) -> tuple[int, int, int] | str | None:
+    """The ground for what is painted past the renderer: RGB, a name, or None where the terminal's own shows."""
+    if depth is ColorDepth.DEPTH_1_BIT:
         return None
+    if depth is ColorDepth.DEPTH_4_BIT:
+        return "black"
     base = next(token for token in TOKENS if token.name == "bg.base")
     text = base.contrast if theme == "high-contrast" else base.default
     if depth is ColorDepth.DEPTH_8_BIT:

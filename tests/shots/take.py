@@ -84,9 +84,9 @@ LOOKS = (
     Look("kitty", 160, 50, "default", "truecolor", ("working", "changes")),
 )
 _ENVIRON = {
-    "truecolor": {"TERM": "xterm-256color", "COLORTERM": "truecolor"},
-    "256": {"TERM": "xterm-256color", "COLORTERM": ""},
-    "16": {"TERM": "xterm", "COLORTERM": ""},
+    "truecolor": "TERM=xterm-256color COLORTERM=truecolor",
+    "256": "TERM=xterm-256color COLORTERM=",
+    "16": "TERM=xterm COLORTERM=",
 }
 
 
@@ -182,9 +182,10 @@ def display() -> Iterator[None]:
 def window(look: Look, project: Project, folder: Path) -> Iterator[Window]:
     """The program in its terminal, ended with the block."""
     log = folder / "log"
-    # A terminal may put the home of the account back.
-    inner = f"HOME={folder} exec script -qf -c '{sys.executable} -m fluzo --set tui.theme={look.theme}' {log}"
-    environ = {**os.environ, **_ENVIRON[look.colors], "DISPLAY": DISPLAY, "LIBGL_ALWAYS_SOFTWARE": "1"}
+    # A terminal sets the home of the account and its own TERM and COLORTERM.
+    fluzo = f"{sys.executable} -m fluzo --set tui.theme={look.theme}"
+    inner = f"HOME={folder} {_ENVIRON[look.colors]} exec script -qf -c '{fluzo}' {log}"
+    environ = {**os.environ, "DISPLAY": DISPLAY, "LIBGL_ALWAYS_SOFTWARE": "1"}
     program = subprocess.Popen(
         terminal_command(look, inner),
         cwd=project.root,

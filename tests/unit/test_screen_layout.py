@@ -7,7 +7,7 @@ from fluzo.screens.keys import ACTIONS, Registry, parse_key
 from fluzo.screens.layout import arrange, size_class
 from fluzo.screens.logo import Tint, color_at, shades, shape, strength
 from fluzo.screens.pager import keys_document
-from fluzo.screens.theme import ASCII, UNICODE, color_depth, glyphs_for, palette, style_for
+from fluzo.screens.theme import ASCII, UNICODE, color_depth, glyphs_for, ground_color, palette, style_for
 from fluzo.screens.theme_tokens import TOKENS, Token
 
 
@@ -177,6 +177,14 @@ def test_every_theme_and_depth_has_a_style() -> None:
     for theme in ("default", "high-contrast"):
         for depth in ColorDepth:
             assert style_for(theme, depth).style_rules
+
+
+def test_with_sixteen_colours_every_ground_is_painted_so_that_a_light_terminal_changes_nothing() -> None:
+    for theme in ("default", "high-contrast"):
+        rules = dict(style_for(theme, ColorDepth.DEPTH_4_BIT).style_rules)
+        assert rules["bg.base"] == "bg:ansiblack"
+        assert not any("default" in rule for rule in rules.values())
+        assert ground_color(theme, ColorDepth.DEPTH_4_BIT) == "black"
 
 
 def test_without_colour_no_style_has_any() -> None:
