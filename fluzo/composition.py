@@ -53,7 +53,7 @@ def services(
     from fluzo.runtime.agent import NativeAgent
     from fluzo.runtime.router import FixedRouter
     from fluzo.runtime.services import Services
-    from fluzo.runtime.workspace import TaskWorkspace, file_names, observe
+    from fluzo.runtime.workspace import TaskWorkspace, file_names, folder_facts, observe
     from fluzo.storage import consent
     from fluzo.tools.registry import Registry, build_tools
     from fluzo.tools.shared import SeenFiles, ToolLimits
@@ -114,6 +114,7 @@ def services(
         open_workspace=open_workspace,
         observe=lambda paths: observe(root, paths),
         file_names=lambda limit: file_names(root, limit),
+        folder_facts=lambda: folder_facts(root, settings.context.instruction_files),
         make_tools=make_tools,
         gateway=_gateway(settings, redact, before),
         policy=RulePolicy(

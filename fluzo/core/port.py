@@ -28,6 +28,7 @@ __all__ = [
     "Event",
     "EventPage",
     "FileNames",
+    "FolderFacts",
     "ForceStopTask",
     "HistoryUsage",
     "Lagged",
@@ -285,6 +286,12 @@ class FileNames(NamedTuple):
     limit: int = 200_000
 
 
+class FolderFacts(NamedTuple):
+    """The workspace before anything is done in it: `branch`, how many files the user has `changed`, and the
+    `instructions` at its root that are told to the agent, each with `name` and `size_bytes`.
+    """
+
+
 class ConfigDetail(NamedTuple):
     """Every setting: as saved, as in force, and from where.
 
@@ -306,6 +313,7 @@ Query = (
     | HistoryUsage
     | ConfigDetail
     | FileNames
+    | FolderFacts
 )
 
 

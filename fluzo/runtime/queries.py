@@ -11,6 +11,7 @@ from fluzo.core.port import (
     ConfigDetail,
     EventPage,
     FileNames,
+    FolderFacts,
     HistoryUsage,
     PendingRequests,
     Query,
@@ -32,7 +33,7 @@ R = TypeVar("R")
 
 MAX_PAGE = 1000
 
-_Small = SessionList | HistoryUsage | PendingRequests | CapacityStatus | ConfigDetail | FileNames
+_Small = SessionList | HistoryUsage | PendingRequests | CapacityStatus | ConfigDetail
 
 
 class Queries:
@@ -66,16 +67,14 @@ class Queries:
                 return await self._session_detail(query)
             case EventPage():
                 return await self._event_page(query)
-            case ResumePlan():
-                return await self._resume_plan(query)
-            case SessionList() | HistoryUsage() | PendingRequests() | CapacityStatus() | ConfigDetail() | FileNames():
+            case ResumePlan() | FileNames() | FolderFacts():
+                return await self._workspace(query)
+            case SessionList() | HistoryUsage() | PendingRequests() | CapacityStatus() | ConfigDetail():
                 return await self._small(query)
 
     async def _small(self, query: _Small) -> Mapping[str, Any]:
         if isinstance(query, ConfigDetail):
             return await self._config_detail()
-        if isinstance(query, FileNames):
-            return await self._file_names(query)
         if isinstance(query, PendingRequests):
             pending = self._tasks.pending(query.task_id) if self._tasks else ()
             return {"pending": [views.pending_json(item) for item in pending]}
@@ -130,16 +129,16 @@ class Queries:
             "messages": [views.message_json(item) for item in messages],
         }
 
-    async def _resume_plan(self, query: ResumePlan) -> Mapping[str, Any]:
-        if self._tasks is None:
-            raise UsageError("This view is read-only; it cannot plan how a task goes on.")
-        plan, _ = await self._tasks.plan((await self._find_task(query.task_id)).id)
-        return plan.to_json()
-
-    async def _file_names(self, query: FileNames) -> Mapping[str, Any]:
+    async def _workspace(self, query: ResumePlan | FileNames | FolderFacts) -> Mapping[str, Any]:
+        """What only a host that runs tasks can tell, for it looks at the files."""
         if self._tasks is None:
             raise UsageError("This view is read-only; it does not look at the files.")
-        return {"names": list(await self._tasks.file_names(query.limit))}
+        if isinstance(query, FileNames):
+            return {"names": list(await self._tasks.file_names(query.limit))}
+        if isinstance(query, FolderFacts):
+            return await self._tasks.folder_facts()
+        plan, _ = await self._tasks.plan((await self._find_task(query.task_id)).id)
+        return plan.to_json()
 
     async def _config_detail(self) -> Mapping[str, Any]:
         if self._configuration is None:

@@ -45,6 +45,7 @@ class Services:
     open_workspace: "Callable[[asyncio.Event], Awaitable[TaskWorkspace]]"
     observe: "Callable[[Iterable[str]], Awaitable[Observed]]"
     file_names: "Callable[[int], Awaitable[Sequence[str]]]"
+    folder_facts: "Callable[[], Awaitable[Mapping[str, object]]]"
     make_tools: "Callable[[], Registry]"
     gateway: "Gateway"
     policy: Policy

@@ -219,6 +219,10 @@ class Tasks:
         """Files of the workspace for a front end to complete. Raises WorkspaceError."""
         return await self._services.file_names(limit)
 
+    async def folder_facts(self) -> Mapping[str, Any]:
+        """What stands in the workspace before a task begins. Raises WorkspaceError."""
+        return await self._services.folder_facts()
+
     def capacity(self) -> Sequence[Mapping[str, Any]]:
         """Slots by pool and model, as plain values."""
         return [use._asdict() for use in self._services.gateway.admission.snapshot()]

@@ -42,9 +42,34 @@ async def observe(root: Root, paths: Iterable[str]) -> Observed:
     return await asyncio.to_thread(look)
 
 
+async def folder_facts(root: Root, instructions: Sequence[str]) -> Mapping[str, object]:
+    """Branch, changed files and the sizes of these files at the root, as plain values. Raises WorkspaceError."""
+
+    def look() -> Mapping[str, object]:
+        jail = Jail(root)
+        try:
+            status = Git(root).status()
+            sizes = [(name, _size(jail, name)) for name in instructions]
+        finally:
+            jail.close()
+        told = [{"name": name, "size_bytes": size} for name, size in sizes if size]
+        return {"branch": status.branch, "changed": len(status.entries), "instructions": told}
+
+    return await asyncio.to_thread(look)
+
+
 async def file_names(root: Root, limit: int) -> list[str]:
     """Names for a front end to complete. Raises WorkspaceError."""
     return await asyncio.to_thread(lambda: discovery.file_names(Git(root), limit))
+
+
+def _size(jail: Jail, path: str) -> int:
+    """Bytes of a regular file; 0 for one that is not there or may not be read."""
+    try:
+        with jail.open_regular(path) as (_, handle):
+            return handle.stat.st_size
+    except (FileNotFoundError, ToolError, WorkspaceError):
+        return 0
 
 
 def _digest(jail: Jail, path: str) -> str:
