@@ -109,7 +109,7 @@ def ground_color(theme: str, depth: ColorDepth) -> tuple[int, int, int] | str | 
     if depth is ColorDepth.DEPTH_1_BIT:
         return None
     if depth is ColorDepth.DEPTH_4_BIT:
-        return "black"
+        return "ansiblack"
     base = next(token for token in TOKENS if token.name == "bg.base")
     text = base.contrast if theme == "high-contrast" else base.default
     if depth is ColorDepth.DEPTH_8_BIT:

@@ -4,8 +4,9 @@ import pytest
 from prompt_toolkit.output import ColorDepth
 
 from fluzo.screens.keys import ACTIONS, Registry, parse_key
-from fluzo.screens.layout import arrange, size_class
+from fluzo.screens.layout import Rect, arrange, size_class
 from fluzo.screens.logo import Tint, color_at, shades, shape, strength
+from fluzo.screens.mark import letters_text
 from fluzo.screens.pager import keys_document
 from fluzo.screens.theme import ASCII, UNICODE, color_depth, glyphs_for, ground_color, palette, style_for
 from fluzo.screens.theme_tokens import TOKENS, Token
@@ -184,7 +185,9 @@ def test_with_sixteen_colours_every_ground_is_painted_so_that_a_light_terminal_c
         rules = dict(style_for(theme, ColorDepth.DEPTH_4_BIT).style_rules)
         assert rules["bg.base"] == "bg:ansiblack"
         assert not any("default" in rule for rule in rules.values())
-        assert ground_color(theme, ColorDepth.DEPTH_4_BIT) == "black"
+        ground = ground_color(theme, ColorDepth.DEPTH_4_BIT)
+        tint = Tint("running", 0.3, theme, ColorDepth.DEPTH_4_BIT, True)
+        assert "\x1b[40m" in letters_text(Rect(1, 0, 5, 1), tint, ground)
 
 
 def test_without_colour_no_style_has_any() -> None:
