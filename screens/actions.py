@@ -114,8 +114,11 @@ def new_session(screen: "Screen", argument: str = "") -> None:
     if screen.state.running:
         screen.say("A task is running; cancel it or let it end first")
         return
+    from .earlier import read_earlier
+
     screen.apply(SessionLeft())
     screen.transcript.reset()
+    read_earlier(screen)
 
 
 def free_slots(screen: "Screen", argument: str = "") -> None:

@@ -223,9 +223,11 @@ class Screen:
         self.files.ask = link.file_names
         self.files.refresh(self.state.root)
         from .drafts import Drafts
+        from .earlier import read_earlier
 
         self.drafts = self.drafts or Drafts(self)
         self.drafts.opened(link.drive)
+        read_earlier(self)
         warm()
         if self.options.session and not self.state.session_id:
             link.read_page(self.options.session)

@@ -1,5 +1,6 @@
 """The containers of the screen, sized by the layout alone; each control draws from the state."""
 
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from prompt_toolkit.filters import Condition
@@ -25,6 +26,7 @@ from .card import card_lines, fits
 from .card_control import CardControl
 from .composer import PLACEHOLDER, ComposerControl, Drawn
 from .controls import joined, row, text_control
+from .idle import EXAMPLE, idle_rows
 from .layout import MIN_COLUMNS, MIN_ROWS, OVERLAY_ROWS, OVERLAY_WIDTH, Rect
 from .logo import compact
 from .motion import compact_place, pixel_place
@@ -208,7 +210,9 @@ class Body:
         screen = self._screen
         failure = screen.state.failure
         scenes = f"{screen.registry.key('demo')} or /demo: the scenes of this demo" if screen.options.demo else ""
-        rows = chrome.welcome(screen.state, screen.registry, scenes)
+        width, now = screen.layout.rule.width - 4, datetime.now(UTC).astimezone()
+        example = screen.files.knows(EXAMPLE)
+        rows = idle_rows(screen.state, screen.registry, width, now, example=example, demo=scenes)
         if failure is not None:
             rows = [[], *_failure_rows(failure.message, failure.code, failure.hint, screen.layout.rule.width - 6)]
         return joined([[("", "  "), *row] for row in rows])

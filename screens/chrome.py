@@ -317,23 +317,3 @@ def _tone(left: str, right: str, width: int, style: str) -> Line:
     """A name at the left and a word in its own style at the right."""
     left, right = drawable(left), shorten(drawable(right), width - cells(left) - 1)
     return [("", left), ("", " " * max(width - cells(left) - cells(right), 0)), (style, right)]
-
-
-def welcome(state: State, registry: Registry, earlier: str) -> list[Line]:
-    """What stands in an empty conversation: facts of the folder and where to begin."""
-    rows: list[Line] = [[]]
-    facts = [state.folder]
-    if state.checks:
-        facts.append(f"checks: {', '.join(name for name, _ in state.checks)[:60]}")
-    rows.append([("class:text.muted", "  ".join(facts))])
-    rows += [[], [("class:text.strong", "Try")]]
-    tries = (
-        ("explain @README.md", "mention a file"),
-        (registry.key("palette"), "every command"),
-        ("/commands", "the same, typed"),
-        (registry.key("help"), "all keys"),
-    )
-    rows += [[("class:accent.primary", f"  {left:<24}"), ("class:text.muted", right)] for left, right in tries]
-    if earlier:
-        rows += [[], [("class:text.muted", earlier)]]
-    return rows

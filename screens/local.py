@@ -214,6 +214,17 @@ def _settings_read(state: State, update: Any, now: float) -> State:
     return replace(state, coming=facts) if state.running else replace(state, **facts)
 
 
+def _folder_read(state: State, update: Any, now: float) -> State:
+    state = replace(state, instructions=update.instructions)
+    if state.running:
+        return state  # Its baseline tells what was there before it; by now there may be more.
+    return replace(state, branch=clean(update.branch), own_changes=update.changed)
+
+
+def _earlier_read(state: State, update: Any, now: float) -> State:
+    return replace(state, earlier=update.earlier)
+
+
 def _session_left(state: State, update: Any, now: float) -> State:
     return State(
         phase=state.phase,
@@ -221,6 +232,9 @@ def _session_left(state: State, update: Any, now: float) -> State:
         root=state.root,
         folder=state.folder,
         branch=state.branch,
+        own_changes=state.own_changes,
+        instructions=state.instructions,
+        earlier=state.earlier,
         model=state.model,
         endpoint=state.endpoint,
         context_window=state.context_window,
@@ -250,6 +264,8 @@ LOCAL: Mapping[str, Reducer] = {
     "YoloChosen": _yolo_chosen,
     "Noted": _noted,
     "SettingsRead": _settings_read,
+    "FolderRead": _folder_read,
+    "EarlierRead": _earlier_read,
     "SessionLeft": _session_left,
     "Resumed": _resumed,
     "Titled": _titled,

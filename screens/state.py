@@ -142,6 +142,29 @@ class Titled(NamedTuple):
     title: str
 
 
+class FolderRead(NamedTuple):
+    """What stands in the folder: its branch, how many files the person has changed, instructions with their bytes."""
+
+    branch: str
+    changed: int
+    instructions: tuple[tuple[str, int], ...]
+
+
+class Earlier(NamedTuple):
+    """What was done in this folder before: how much, and the session that was used last."""
+
+    sessions: int = 0
+    more: bool = False
+    tasks: int = 0
+    title: str = ""
+    at: str = ""
+    word: str = ""
+
+
+class EarlierRead(NamedTuple):
+    earlier: Earlier
+
+
 class SessionLeft(NamedTuple):
     """`/new`: the next message begins a new session."""
 
@@ -240,6 +263,8 @@ class State(NamedTuple):
     """Tokens at which the conversation is compacted; 0 while that is not known."""
     health: tuple[tuple[str, str], ...] = ()
     """What is not the model's: name and word, as the settings in force say."""
+    instructions: tuple[tuple[str, int], ...] = ()
+    earlier: Earlier = Earlier()
     read_only: str = ""
     """Why nothing runs by itself here: the session was cut off and is only shown."""
 

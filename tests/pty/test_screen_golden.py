@@ -6,18 +6,16 @@ import pytest
 from prompt_toolkit.output import ColorDepth
 from support import scenes
 from support.golden import compare
+from support.records import session_row, until
 from support.screen import SIZES
 from support.screen_inside import ScriptedScreen, inside
 
+from fluzo.core.port import FolderFacts, SessionList
 from fluzo.screens.notice import Level, received
 from fluzo.screens.options import Options
 
 FOLDER = "~/src/ledger"
 ENVIRON = {"TERM": "xterm-256color", "COLORTERM": "truecolor"}
-
-
-def _idle(shown: ScriptedScreen) -> None:
-    pass
 
 
 def _answering(shown: ScriptedScreen) -> None:
@@ -74,7 +72,6 @@ def _yolo(shown: ScriptedScreen) -> None:
 
 
 SCENES: dict[str, Callable[[ScriptedScreen], None]] = {
-    "idle": _idle,
     "working": scenes.work,
     "permission": scenes.permission,
     "answering": _answering,
@@ -97,6 +94,21 @@ def test_a_state_looks_as_it_was_drawn(name: str, columns: int, rows: int, reque
 
     options = Options(FOLDER, environ=ENVIRON, reduced_motion=True)
     inside(look, columns=columns, rows=rows, options=options, facts=scenes.FACTS)
+
+
+@pytest.mark.parametrize(("columns", "rows"), SIZES)
+def test_an_empty_conversation_looks_as_it_was_drawn(columns: int, rows: int, request: pytest.FixtureRequest) -> None:
+    async def look(shown: ScriptedScreen) -> None:
+        await until(lambda: shown.screen.state.earlier.tasks == 2 and shown.screen.state.own_changes == 3)
+        compare(request, f"idle-{columns}x{rows}", shown)
+
+    options = Options(FOLDER, environ=ENVIRON, reduced_motion=True)
+    last = session_row(title="Invoice import", updated_at="2020-11-02T12:00:00Z")
+    answers = {
+        FolderFacts: {"branch": "main", "changed": 3, "instructions": [{"name": "AGENTS.md", "size_bytes": 2100}]},
+        SessionList: {"sessions": [last, session_row(id="s_6", updated_at="2020-01-02T12:00:00Z")]},
+    }
+    inside(look, columns=columns, rows=rows, options=options, facts=scenes.FACTS, answers=answers)
 
 
 @pytest.mark.parametrize("name", ["working", "answering", "failed"])

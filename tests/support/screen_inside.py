@@ -15,7 +15,16 @@ from prompt_toolkit.output import ColorDepth
 from support.scripted_port import ScriptedPort, event
 
 from fluzo.core import events
-from fluzo.core.port import AnswerPermission, FileNames, PendingRequests, SessionDetail, TaskDetail, TaskList
+from fluzo.core.port import (
+    AnswerPermission,
+    FileNames,
+    FolderFacts,
+    PendingRequests,
+    SessionDetail,
+    SessionList,
+    TaskDetail,
+    TaskList,
+)
 from fluzo.screens.app import Screen
 from fluzo.screens.key_stream import register_keys
 from fluzo.screens.link import Runtime
@@ -133,6 +142,8 @@ def inside(
         PendingRequests: {"pending": []},
         TaskList: {"tasks": []},
         FileNames: {"names": []},
+        FolderFacts: {"branch": "", "changed": 0, "instructions": []},
+        SessionList: {"sessions": []},
         SessionDetail: {"session": {"id": "s_1", "title": "t"}, "tasks": [], "messages": []},
         TaskDetail: {"task": {}, "failure": None},
     }

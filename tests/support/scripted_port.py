@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
+from fluzo.core.errors import FluzoError
 from fluzo.core.events import Event, Payload, Scope
 from fluzo.core.port import Ack, Command, Query, Snapshot, Update
 
@@ -20,7 +21,8 @@ def event(seq: int, payload: Payload, operation_id: str = "") -> Event:
 class ScriptedPort:
     """`script` holds updates, and conditions that hold back what follows until they are true.
 
-    `answers` are data by the type of the query, or functions that give it; `acts` carry commands out, by their type.
+    `answers` are data by the type of the query, or functions that give it or raise what the query comes to; `acts`
+    carry commands out, by their type.
     """
 
     def __init__(
@@ -42,7 +44,10 @@ class ScriptedPort:
     def query(self, query: Query) -> "Future[Snapshot]":
         self.queries.append(query)
         answer = self._answers[type(query)]
-        return _done(Snapshot(0, answer() if callable(answer) else answer))
+        try:
+            return _done(Snapshot(0, answer() if callable(answer) else answer))
+        except FluzoError as error:
+            return _failed(error)
 
     def subscribe(self, task_id: str, after: int) -> "ScriptedPort":
         return self
@@ -68,4 +73,10 @@ class ScriptedPort:
 def _done(value: T) -> "Future[T]":
     future: Future[T] = Future()
     future.set_result(value)
+    return future
+
+
+def _failed(error: FluzoError) -> "Future[Snapshot]":
+    future: Future[Snapshot] = Future()
+    future.set_exception(error)
     return future
