@@ -15,7 +15,6 @@ from fluzo.core.events import (
     Payload,
     ResumeReconciled,
     Scope,
-    SessionCreated,
     SessionRenamed,
     TaskCreated,
     YoloChanged,
@@ -37,22 +36,17 @@ from fluzo.core.port import (
     WithdrawIntervention,
 )
 from fluzo.core.records import (
-    Attempt,
-    AttemptState,
     OperationRecord,
-    Session,
-    Task,
     TaskState,
 )
 from fluzo.runtime import reconcile
 from fluzo.runtime.approvals import Pending
 from fluzo.runtime.attempt import AttemptRun, Resumed
+from fluzo.runtime.beginning import attempt_of, session_of, task_of, title_of
 from fluzo.runtime.grants import extend_limits, granted, limits_json, retry_grants, task_grants, used_up
 from fluzo.runtime.keeper import Keeper
 from fluzo.runtime.recorder import Recorder
 from fluzo.runtime.services import Services
-
-MAX_TITLE_CHARACTERS = 80
 
 
 class Tasks:
@@ -98,10 +92,10 @@ class Tasks:
             return Ack(True, known.id, known.session_id)
         services.require_consent()
         self._refuse_second()
-        session, events = await self._session(command)
-        task = self._task(command, session)
+        session, events = await session_of(services, command)
+        task = task_of(services, command, session)
         grants = task_grants(services, task, command.allow)
-        attempt = self._attempt(task, None)
+        attempt = attempt_of(services, task, None)
         created = TaskCreated(task.text, limits_json(task.limits), task.verification)
         scope = Scope(session.id, task.id, attempt.id, trace_id=attempt.trace_id)
         recorder = Recorder(services.storage, services.feed.publish, scope, services.redact)
@@ -131,7 +125,7 @@ class Tasks:
         limits, extended = extend_limits(plan.task.limits, command.extend)
         task = replace(plan.task, limits=limits, updated_at=services.now())
         grants = [*task_grants(services, task, command.allow), *retry_grants(services, plan, operations, command.retry)]
-        attempt = replace(self._attempt(task, plan.previous), config={"request_id": command.request_id})
+        attempt = replace(attempt_of(services, task, plan.previous), config={"request_id": command.request_id})
         events: tuple[Payload, ...] = (
             *((YoloChanged(True, "user"),) if command.yolo else ()),
             ResumeReconciled(plan.previous.id, plan.differences, plan.unknown, command.retry),
@@ -236,7 +230,7 @@ class Tasks:
         """Keep another title. A running task writes its session too, so it is refused until that has ended."""
         services = self._services
         session = await services.storage.session(command.session_id)
-        title = _title(services.redact(command.title))
+        title = title_of(services.redact(command.title))
         if session is None:
             return Ack(False, code="not_found", message=f"there is no session {command.session_id}")
         if not title:
@@ -334,51 +328,6 @@ class Tasks:
                 return run.approvals.answer(command.operation_id, pending.fingerprint, command.answer)
         return False
 
-    async def _session(self, command: StartTask) -> tuple[Session, tuple[Payload, ...]]:
-        services = self._services
-        yolo: tuple[Payload, ...] = (YoloChanged(True, "user"),) if command.yolo else ()
-        if command.session_id:
-            old = await services.storage.session(command.session_id)
-            if old is None:
-                raise UsageError(
-                    f"There is no session {command.session_id}.", code="not_found", hint="See: fluzo sessions list"
-                )
-            # A mode of an earlier run never comes back by itself.
-            return replace(old, updated_at=services.now(), yolo=command.yolo), yolo
-        title = _title(command.text)
-        now = services.now()
-        session = Session(services.new_id("s"), services.project_id, title, now, now, command.yolo)
-        return session, (SessionCreated(title), *yolo)
-
-    def _task(self, command: StartTask, session: Session) -> Task:
-        services, now = self._services, self._services.now()
-        return Task(
-            id=services.new_id("t"),
-            session_id=session.id,
-            request_id=command.request_id,
-            text=command.text,
-            state=TaskState.PENDING,
-            reason="",
-            created_at=now,
-            updated_at=now,
-            workspace_root=services.root,
-            workspace_identity=services.workspace_identity,
-            limits=services.defaults.limits,
-            verification=(*services.defaults.verification, *command.verify),
-            verification_waived=command.waive_verification,
-        )
-
-    def _attempt(self, task: Task, previous: Attempt | None) -> Attempt:
-        return Attempt(
-            id=self._services.new_id("a"),
-            task_id=task.id,
-            trace_id=self._services.new_trace_id(),
-            number=previous.number + 1 if previous else 1,
-            state=AttemptState.RUNNING,
-            started_at=self._services.now(),
-            previous_id=previous.id if previous else "",
-        )
-
     def _refuse_second(self) -> None:
         if not self._done():
             raise WorkspaceError(
@@ -405,7 +354,3 @@ class Tasks:
                 code="workspace_changed",
                 hint=f"Look again: fluzo sessions resume {plan.task.session_id}",
             )
-
-
-def _title(text: str) -> str:
-    return " ".join(text.split())[:MAX_TITLE_CHARACTERS]
