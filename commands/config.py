@@ -27,9 +27,16 @@ from fluzo.core.settings import (
     values_of,
 )
 
+from .lazy import LookingGroup
 from .options import global_options
 
+
+class ShowingGroup(LookingGroup):
+    looks = "show"
+
+
 app = typer.Typer(
+    cls=ShowingGroup,
     help="Show and change the settings of this folder, and consent to them.",
     add_completion=False,
     rich_markup_mode=None,

@@ -7,6 +7,7 @@ import typer
 
 from fluzo.core.port import HistoryUsage, SessionDetail, SessionList
 
+from .lazy import LookingGroup
 from .opening import open_to_look
 from .output import LimitOption, PlainOutputOption, check_form, emit_json, emit_lines, table
 from .sessions import session_row
@@ -14,6 +15,7 @@ from .sessions import session_row
 _KIBI = 1024
 
 app = typer.Typer(
+    cls=LookingGroup,
     help="List what is stored for this workspace.",
     epilog="\b\nExample:\n  fluzo history list\n",
     add_completion=False,

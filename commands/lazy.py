@@ -76,6 +76,24 @@ class LazyGroup(TyperGroup):
         return UsageError(f"{name!r} is not a command{guess}", hint="Try: fluzo --help")
 
 
+class LookingGroup(TyperGroup):
+    """A group that looks when it is told nothing more: without a subcommand it is `looks`, options and all."""
+
+    looks = "list"
+
+    def parse_args(self, ctx: "Context", args: list[str]) -> list[str]:
+        named = bool(args) and (not args[0].startswith("-") or args[0] in ctx.help_option_names)
+        return super().parse_args(ctx, args if named or ctx.resilient_parsing else [self.looks, *args])
+
+    def collect_usage_pieces(self, ctx: "Context") -> list[str]:
+        return ["[COMMAND]", "[ARGS]..."]
+
+    def format_commands(self, ctx: "Context", formatter: "HelpFormatter") -> None:
+        super().format_commands(ctx, formatter)
+        formatter.write_paragraph()
+        formatter.write_text(f"Without a command: {self.looks}.")
+
+
 class _LeanOption(TyperOption):
     def process_value(self, ctx: "Context", value: Any) -> Any:
         return _ready(self, ctx, value) if _is_ready(self, value) else super().process_value(ctx, value)

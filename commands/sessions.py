@@ -8,6 +8,7 @@ import typer
 from fluzo.core.port import SessionDetail, SessionList
 from fluzo.core.redact import printable
 
+from .lazy import LookingGroup
 from .opening import open_to_look
 from .output import LimitOption, PlainOutputOption, check_form, emit_json, emit_lines, table, text_of
 from .resume import EPILOG, resume
@@ -20,6 +21,7 @@ Examples:
 """
 
 app = typer.Typer(
+    cls=LookingGroup,
     help="List conversations, read one, or go on with a blocked one.",
     epilog=_EPILOG,
     add_completion=False,

@@ -10,6 +10,7 @@ from fluzo.core.events import OperationEnded
 from fluzo.core.port import TaskDetail, TaskList
 from fluzo.core.redact import printable
 
+from .lazy import LookingGroup
 from .opening import open_to_look
 from .output import LimitOption, PlainOutputOption, check_form, emit_json, emit_lines, has_unicode, table, text_of
 from .presenter import Line, check_line, result_line, summary_lines
@@ -25,6 +26,7 @@ Examples:
 """
 
 app = typer.Typer(
+    cls=LookingGroup,
     help="List tasks, show one in full, cancel or kill one.",
     epilog=_EPILOG,
     add_completion=False,

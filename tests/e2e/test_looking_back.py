@@ -139,3 +139,29 @@ def test_the_doctor_contacts_the_server_only_when_it_is_told_to(tmp_path: Path) 
         project = make_project(tmp_path / "p", simulator.base_url)
         project.json("doctor")
         assert simulator.requests == []
+
+
+@pytest.mark.parametrize(
+    ("group", "looks"),
+    [("tasks", "list"), ("task", "list"), ("sessions", "list"), ("history", "list"), ("config", "show")],
+)
+def test_a_group_that_is_told_nothing_more_looks(
+    done: tuple[Project, list[dict[str, Any]]], group: str, looks: str
+) -> None:
+    project, _ = done
+    alone, named = project.fluzo(group), project.fluzo(group, looks)
+    assert alone.returncode == 0, alone.stderr.decode()
+    assert alone.stdout == named.stdout != b""
+    assert json.loads(project.fluzo(group, "-o", "json").stdout) == project.json(group, looks)
+    helped = project.fluzo(group, "--help").stdout.decode()
+    assert f"fluzo {group} [COMMAND]" in helped
+    assert f"Without a command: {looks}." in helped
+
+
+def test_a_wrong_subcommand_or_option_of_a_group_is_refused(tmp_path: Path) -> None:
+    project = make_project(tmp_path / "p", "http://127.0.0.1:9/v1")
+    for arguments, told in ((("tasks", "lst"), "list"), (("sessions", "--bogus"), "--bogus")):
+        refused = project.fluzo(*arguments)
+        assert refused.returncode == 2
+        assert b"[usage]" in refused.stderr and told.encode() in refused.stderr
+        assert refused.stdout == b""
