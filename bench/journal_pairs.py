@@ -7,7 +7,7 @@ import sqlite3
 import sys
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from fluzo.core.contracts import Draft
@@ -68,7 +68,7 @@ def new_pair() -> Pair:
         authorized_by="user",
     )
     result = {"exit": 101, "output": "test result: FAILED. 5 passed; 1 failed", "seconds": 1.8}
-    outcome = replace(intent, state=OperationState.KNOWN_RESULT, ok=False, ended_at=AT, result=result)
+    outcome = intent._replace(state=OperationState.KNOWN_RESULT, ok=False, ended_at=AT, result=result)
     where = Scope("s", "t", "a", intent.id, "0" * 32)
     intended = (where, OperationIntended("run", intent.summary))
     return Pair(intent, intended, outcome, (where, OperationEnded(False, "", intent.summary, result)))

@@ -14,7 +14,6 @@ import sqlite3
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -155,7 +154,7 @@ class PastTask:
         self._end(last)
 
     def _become(self, state: TaskState, *, tell: bool = False, **fields: Any) -> None:
-        old, self._task = self._task.state, replace(self._task, state=state, updated_at=self._writer.now(), **fields)
+        old, self._task = self._task.state, self._task._replace(state=state, updated_at=self._writer.now(), **fields)
         self._writer.put(self._task)
         if tell:
             self._writer.tell(self._scope, events.TaskStateChanged(old, state))
@@ -178,7 +177,7 @@ class PastTask:
         writer = self._writer
         used = {"purpose": "agent_turn", "outcome": "complete", "tool_calls": calls, "input_tokens": 9000}
         operation_id = self._operation("model", "infer", "network", f"main turn {self._turn}", "", used)
-        writer.tell(replace(self._scope, operation_id=operation_id), events.UsageSettled(9000, 120, 8000, 0, False))
+        writer.tell(self._scope._replace(operation_id=operation_id), events.UsageSettled(9000, 120, 8000, 0, False))
 
     def _tool_turn(self) -> None:
         writer, number = self._writer, self._turn
@@ -199,7 +198,7 @@ class PastTask:
     def _operation(self, tool: str, action: Any, effect: str, summary: str, call_id: str, result: Any) -> str:
         """Asked, decided, intended and ended, each as the runtime commits it."""
         writer, operation_id = self._writer, self._writer.new_id("o")
-        scope = replace(self._scope, operation_id=operation_id)
+        scope = self._scope._replace(operation_id=operation_id)
         what: Mapping[str, object] = {"tool": tool, "action": action, "workspace": IDENTITY, "backend": "local"}
         print_of = hashlib.sha256(f"{tool} {summary}".encode()).hexdigest()
         where = (scope.task_id, scope.attempt_id, self._turn, call_id)
@@ -213,16 +212,16 @@ class PastTask:
         grant_id = self._permit(scope, tool, summary, what, print_of) if effect in ("write", "execute") else ""
         by = "grant" if grant_id else "policy"
         writer.tell(scope, events.OperationDecided("allow", "within_workspace", by, grant_id))
-        record = replace(
-            record, state=OperationState.INTENT_COMMITTED, authorized_by="user" if grant_id else by, grant_id=grant_id
+        record = record._replace(
+            state=OperationState.INTENT_COMMITTED, authorized_by="user" if grant_id else by, grant_id=grant_id
         )
         writer.intend(record, grant_id)
         writer.tell(scope, events.OperationIntended(tool, summary, grant_id))
         kept = self._kept(tool)
         ok = result.get("exit_status", 0) == 0
         code = "" if ok else "tool_failed"
-        record = replace(record, state=OperationState.KNOWN_RESULT, ended_at=writer.now(), ok=ok, code=code)
-        writer.put(replace(record, result=result, artifact_id=kept))
+        record = record._replace(state=OperationState.KNOWN_RESULT, ended_at=writer.now(), ok=ok, code=code)
+        writer.put(record._replace(result=result, artifact_id=kept))
         writer.tell(scope, events.OperationEnded(ok, code, summary, result, kept))
         return operation_id
 
@@ -258,7 +257,7 @@ class PastTask:
             "verification": {"verdict": "unverified", "current": False, "commands": []},
             **{"budget": {}, "permission_requests": [], "yolo": False, "warnings": []},
         }
-        writer.put(replace(self._attempt, state=AttemptState.COMPLETED, ended_at=writer.now()))
+        writer.put(self._attempt._replace(state=AttemptState.COMPLETED, ended_at=writer.now()))
         used = Consumption(self._turn, self._turn - 1, 60.0, 0.0, 9000 * self._turn, 120 * self._turn)
         writer.tell(scope, events.AttemptEnded("completed"))
         self._become(TaskState.COMPLETED, tell=True, consumption=used, final_message=last, result=result)
@@ -306,7 +305,7 @@ def _session(writer: Writer) -> Session:
 def _task(writer: Writer, session: Session, number: int, position: int) -> int:
     task = PastTask(writer, session, number, position)
     writer.together(lambda: task.write(MESSAGES_A_TASK))
-    writer.together(lambda: writer.put(replace(session, updated_at=writer.now())))
+    writer.together(lambda: writer.put(session._replace(updated_at=writer.now())))
     return task.position
 
 
@@ -322,7 +321,7 @@ def _compact(writer: Writer, session: Session, position: int) -> None:
     def move() -> None:
         artifact_id = writer.keep("", json.dumps(kept).encode(), "compaction")
         context = {"artifact_id": artifact_id, "through_position": position}
-        writer.put(replace(session, updated_at=writer.now(), context=context))
+        writer.put(session._replace(updated_at=writer.now(), context=context))
         done = events.ContextCompacted(artifact_id, "threshold", 100_000, 40, 1, position, position, 128_000)
         writer.tell(Scope(session.id), done)
 

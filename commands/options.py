@@ -5,16 +5,14 @@ whoever opens them says what is wrong with them.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     import typer
 
 
-@dataclass(frozen=True, slots=True)
-class GlobalOptions:
+class GlobalOptions(NamedTuple):
     """`fluzo [--workspace] [--config] [--yolo] [--set key=value]... COMMAND`.
 
     `workspace`, `config`, `animation_fps` and `dev_menu` are None when they were not given; `sets` keeps the order of
@@ -24,7 +22,7 @@ class GlobalOptions:
     workspace: Path | None = None
     config: Path | None = None
     yolo: bool = False
-    sets: Mapping[str, str] = field(default_factory=dict)
+    sets: Mapping[str, str] = {}
     animation_fps: int | None = None
     dev_menu: bool | None = None
 

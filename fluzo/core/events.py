@@ -8,7 +8,6 @@ Payloads are named tuples, for a dataclass each would cost every start of the pr
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
 from typing import Any, NamedTuple, get_args
 
 SCHEMA_VERSION = 1
@@ -334,8 +333,7 @@ Payload = (
 PAYLOADS: Mapping[str, Any] = {cls.__name__: cls for cls in get_args(Payload)}
 
 
-@dataclass(frozen=True, slots=True)
-class Scope:
+class Scope(NamedTuple):
     """Where an event belongs; empty ids mean that the event is about something wider."""
 
     session_id: str = ""
@@ -433,7 +431,7 @@ def event_to_json(event: Event) -> dict[str, Any]:
         "seq": event.seq,
         "id": event.id,
         "at": event.at,
-        **{key: value for key, value in asdict(event.scope).items() if value},
+        **{key: value for key, value in event.scope._asdict().items() if value},
         **({"causation_id": event.causation_id} if event.causation_id else {}),
         "data": payload_to_json(event.payload),
     }
@@ -444,7 +442,7 @@ def event_from_json(data: Mapping[str, Any]) -> Event:
         seq=data["seq"],
         id=data["id"],
         at=data["at"],
-        scope=Scope(**{f.name: data.get(f.name, "") for f in fields(Scope)}),
+        scope=Scope(*(data.get(name, "") for name in Scope._fields)),
         payload=payload_from_json(data["type"], data["data"]),
         causation_id=data.get("causation_id", ""),
         schema_version=data["schema_version"],

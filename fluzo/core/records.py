@@ -5,7 +5,6 @@ Plain frozen values. No I/O, no clock: whoever creates a record brings its id an
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Literal, NamedTuple
 
@@ -123,8 +122,7 @@ class FileVersion(NamedTuple):
 ABSENT = FileVersion("")
 
 
-@dataclass(frozen=True, slots=True)
-class Operation:
+class Operation(NamedTuple):
     """One proposed effect with its exact scope; equal scopes are equal authorizations (PRD 12.1).
 
     Paths are relative to the workspace root with `/`, undecodable bytes as lone surrogates. `versions` are
@@ -178,8 +176,7 @@ class ProcessResult(NamedTuple):
 # --- conversation ---------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class ToolCall:
+class ToolCall(NamedTuple):
     """A complete call as the model sent it. `arguments` is the raw text; the registry checks it."""
 
     id: str
@@ -187,14 +184,13 @@ class ToolCall:
     arguments: str
 
 
-@dataclass(frozen=True, slots=True)
-class ToolResult:
+class ToolResult(NamedTuple):
     """What a call came to. `text` goes to the model, `detail` to people and machines, both already redacted."""
 
     ok: bool
     text: str
     code: str = ""
-    detail: Mapping[str, object] = field(default_factory=dict)
+    detail: Mapping[str, object] = {}
     artifact: bytes | None = None
     """Retained beside the journal when larger than what the model sees; None when `text` is all there is."""
 
@@ -202,8 +198,7 @@ class ToolResult:
 Role = Literal["system", "user", "assistant", "tool"]
 
 
-@dataclass(frozen=True, slots=True)
-class Message:
+class Message(NamedTuple):
     role: Role
     text: str = ""
     reasoning: str = ""
@@ -284,20 +279,18 @@ class Fragment(NamedTuple):
 # --- durable records ------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Session:
+class Session(NamedTuple):
     id: str
     project_id: str
     title: str
     created_at: str
     updated_at: str
     yolo: bool = False
-    context: Mapping[str, object] = field(default_factory=dict)
+    context: Mapping[str, object] = {}
     """Pointer to the newest compaction: `artifact_id` and `through_position`; empty before the first."""
 
 
-@dataclass(frozen=True, slots=True)
-class Consumption:
+class Consumption(NamedTuple):
     """What a task has used up; only grows (PRD 22.1)."""
 
     turns: int = 0
@@ -310,8 +303,7 @@ class Consumption:
     cost_microunits: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
+class Limits(NamedTuple):
     max_turns: int
     max_tool_calls: int
     max_active_seconds: float
@@ -319,8 +311,7 @@ class Limits:
     max_cost_microunits: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Task:
+class Task(NamedTuple):
     id: str
     session_id: str
     request_id: str
@@ -336,12 +327,11 @@ class Task:
     verification_waived: bool = False
     consumption: Consumption = Consumption()
     final_message: str = ""
-    result: Mapping[str, object] = field(default_factory=dict)
+    result: Mapping[str, object] = {}
     """The result object of the last finished attempt (docs/headless.md); empty while it runs."""
 
 
-@dataclass(frozen=True, slots=True)
-class Attempt:
+class Attempt(NamedTuple):
     id: str
     task_id: str
     trace_id: str
@@ -351,12 +341,11 @@ class Attempt:
     ended_at: str = ""
     reason: str = ""
     previous_id: str = ""
-    config: Mapping[str, object] = field(default_factory=dict)
-    baseline: Mapping[str, object] = field(default_factory=dict)
+    config: Mapping[str, object] = {}
+    baseline: Mapping[str, object] = {}
 
 
-@dataclass(frozen=True, slots=True)
-class OperationRecord:
+class OperationRecord(NamedTuple):
     """The durable side of an operation: what was asked, decided, intended and known."""
 
     id: str
@@ -377,7 +366,7 @@ class OperationRecord:
     grant_id: str = ""
     ok: bool | None = None
     code: str = ""
-    result: Mapping[str, object] = field(default_factory=dict)
+    result: Mapping[str, object] = {}
     artifact_id: str = ""
 
 
@@ -385,8 +374,7 @@ GrantKind = Literal["once", "task", "standing"]
 GrantIssuer = Literal["user", "flag", "settings", "verification"]
 
 
-@dataclass(frozen=True, slots=True)
-class Grant:
+class Grant(NamedTuple):
     """Stored permission for exactly one scope fingerprint. A once-grant is consumed with the intent it allows."""
 
     id: str
@@ -405,8 +393,7 @@ class Grant:
         return not (self.consumed_at or self.revoked_at or self.expired_at)
 
 
-@dataclass(frozen=True, slots=True)
-class StoredMessage:
+class StoredMessage(NamedTuple):
     """One conversation message in the store; `position` orders the session."""
 
     id: str
@@ -419,8 +406,7 @@ class StoredMessage:
     message: Message
 
 
-@dataclass(frozen=True, slots=True)
-class Artifact:
+class Artifact(NamedTuple):
     """A private file beside the journal; the id is opaque and never a path."""
 
     id: str

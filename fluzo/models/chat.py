@@ -11,7 +11,6 @@ import hashlib
 import re
 import string
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 
 from fluzo.core.records import Message, ModelRequest, ToolCall
 from fluzo.models.endpoint import ModelEndpoint
@@ -124,7 +123,7 @@ class _Writer:
             self.out.append(message)
             return
         text = f"{last.text}\n\n{message.text}" if last.text and message.text else last.text or message.text
-        self.out[-1] = replace(last, text=text, tool_calls=message.tool_calls)
+        self.out[-1] = last._replace(text=text, tool_calls=message.tool_calls)
 
     def _answer(self, message: Message) -> None:
         for index, (stored_id, wire_id) in enumerate(self._open):

@@ -5,7 +5,6 @@ only grows at the end.
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from fluzo.context import assemble
 from fluzo.core.contracts import AgentContext, Finish, Observations, ToolCalls
@@ -91,7 +90,7 @@ class NativeRun:
                 detail={"partial_text": reply.text, "finish": reply.finish},
             )
         self._continuations += 1
-        message = replace(message, text=reply.text or "(cut off)")
+        message = message._replace(text=reply.text or "(cut off)")
         self._messages.append(message)
         return ToolCalls(message, (), reply)
 

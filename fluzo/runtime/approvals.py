@@ -8,8 +8,8 @@ once, never a wait (PRD 12.1, 12.2).
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import dataclass, replace
-from typing import Literal
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
 
 from fluzo.core.errors import Cancelled, FluzoError, InputRequired, PermissionDenied, PermissionRequired
 from fluzo.core.events import (
@@ -31,8 +31,7 @@ from fluzo.runtime.recorder import Recorder
 Answer = Literal["once", "task", "deny"]
 
 
-@dataclass(frozen=True, slots=True)
-class Authorization:
+class Authorization(NamedTuple):
     """Who allowed an operation: policy, a grant, the YOLO mode or the user just now."""
 
     by: str
@@ -163,14 +162,14 @@ class Approvals:
         grant = self._grants.get(grant_id)
         if grant is None or not grant.usable:
             return False
-        revoked = replace(grant, revoked_at=self._now())
+        revoked = grant._replace(revoked_at=self._now())
         self._grants[grant_id] = revoked
         await self._recorder.commit(revoked, events=(GrantEnded(grant_id, "revoked"),))
         return True
 
     async def expire(self) -> None:
         """End every task and once grant: no end of an attempt leaves one usable (PRD 12.1)."""
-        ended = [replace(grant, expired_at=self._now()) for grant in self._grants.values() if grant.usable]
+        ended = [grant._replace(expired_at=self._now()) for grant in self._grants.values() if grant.usable]
         self._grants.clear()
         if ended:
             await self._recorder.commit(*ended, events=tuple(GrantEnded(grant.id, "expired") for grant in ended))

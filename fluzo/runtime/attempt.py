@@ -8,8 +8,7 @@ import logging
 import shlex
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import asdict, dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from fluzo.context import assemble
 from fluzo.core.contracts import AttemptOutcome
@@ -50,8 +49,7 @@ _NOT_BEGUN = (TaskState.PENDING, TaskState.READY)
 NO_ANSWER = "no_answer"
 
 
-@dataclass(frozen=True, slots=True)
-class Resumed:
+class Resumed(NamedTuple):
     """What an attempt goes on from: the text for the agent, and operations that must not happen twice unasked."""
 
     text: str
@@ -154,16 +152,16 @@ class AttemptRun:
         if not events:
             return True
         now = self._services.now()
-        applied = {"at": now, "limits": asdict(limits)}
+        applied = {"at": now, "limits": limits._asdict()}
         versions = self._attempt.config.get("limits")
         history = [*versions, applied] if isinstance(versions, list) else [applied]
-        self._attempt = replace(self._attempt, config={**self._attempt.config, "limits": history})
+        self._attempt = self._attempt._replace(config={**self._attempt.config, "limits": history})
         # Before the write, as in `_start`; the budget, which acts on it, only after.
-        self.task = replace(self.task, limits=limits, updated_at=now, consumption=self._budget.spent)
+        self.task = self.task._replace(limits=limits, updated_at=now, consumption=self._budget.spent)
         try:
             await self._recorder.commit(self.task, self._attempt, events=events)
         except StorageError:
-            self.task = replace(self.task, limits=before)
+            self.task = self.task._replace(limits=before)
             raise
         self._budget.set_limits(limits)
         return True
@@ -208,8 +206,7 @@ class AttemptRun:
     async def _prepare(self, workspace: "TaskWorkspace") -> tuple[LoopHarness, Gate]:
         services, task = self._services, self.task
         route = services.router.route(task)
-        self._attempt = replace(
-            self._attempt,
+        self._attempt = self._attempt._replace(
             baseline=workspace.baseline.to_json(),
             config={**self._attempt.config, **services.defaults.config},
         )
@@ -244,8 +241,8 @@ class AttemptRun:
         if self._cancelled.is_set():
             raise Cancelled("The task was cancelled before it began.")
         before = self.task.state
-        ready = replace(self.task, state=TaskState.READY, updated_at=self._services.now())
-        running = replace(ready, state=TaskState.RUNNING)
+        ready = self.task._replace(state=TaskState.READY, updated_at=self._services.now())
+        running = ready._replace(state=TaskState.RUNNING)
         waived = (VerificationWaived("user"),) if self.task.verification_waived else ()
         changed = tuple(sorted(workspace.baseline.user_changed))
         # Known here before it is on disk: writes keep the order in which they are given to the store, so whoever
@@ -295,8 +292,7 @@ class AttemptRun:
 
     async def _commit_end(self, outcome: AttemptOutcome, final: dict[str, object], end: Mapping[str, object]) -> None:
         now = self._services.now()
-        attempt = replace(
-            self._attempt,
+        attempt = self._attempt._replace(
             state=AttemptState(outcome.state),
             ended_at=now,
             reason=outcome.reason,
@@ -306,11 +302,10 @@ class AttemptRun:
         steps: list[Task] = []
         current = self.task
         if target is TaskState.CANCELLED and current.state not in (TaskState.STOPPING, *_NOT_BEGUN):
-            current = replace(current, state=TaskState.STOPPING)
+            current = current._replace(state=TaskState.STOPPING)
             steps.append(current)
         message = final["message"]
-        done = replace(
-            current,
+        done = current._replace(
             state=target,
             reason=outcome.reason,
             updated_at=now,
@@ -333,8 +328,7 @@ class AttemptRun:
     # --- helpers ----------------------------------------------------------------------------------------------
 
     async def _become(self, state: TaskState, reason: str, *events: Payload) -> None:
-        changed = replace(
-            self.task,
+        changed = self.task._replace(
             state=state,
             reason=reason,
             updated_at=self._services.now(),
@@ -345,7 +339,7 @@ class AttemptRun:
 
     def _checkpoint(self) -> Task:
         """The task with what it has used up by now, to be committed with the next turn."""
-        self.task = replace(self.task, updated_at=self._services.now(), consumption=self._budget.spent)
+        self.task = self.task._replace(updated_at=self._services.now(), consumption=self._budget.spent)
         return self.task
 
     def _keep_session(self, session: Session) -> None:

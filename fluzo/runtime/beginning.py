@@ -1,7 +1,5 @@
 """What a task begins with: its session, its record and its first or next attempt. Nothing is stored here."""
 
-from dataclasses import replace
-
 from fluzo.core.errors import UsageError
 from fluzo.core.events import Payload, SessionCreated, YoloChanged
 from fluzo.core.port import StartTask
@@ -21,7 +19,7 @@ async def session_of(services: Services, command: StartTask) -> tuple[Session, t
                 f"There is no session {command.session_id}.", code="not_found", hint="See: fluzo sessions list"
             )
         # A mode of an earlier run never comes back by itself.
-        return replace(old, updated_at=services.now(), yolo=command.yolo), yolo
+        return old._replace(updated_at=services.now(), yolo=command.yolo), yolo
     title = title_of(command.text)
     now = services.now()
     session = Session(services.new_id("s"), services.project_id, title, now, now, command.yolo)

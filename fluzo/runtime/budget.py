@@ -5,7 +5,7 @@ while nothing else of the task runs. What a server did not report stays an estim
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from fluzo.core.errors import BudgetError
 from fluzo.core.records import Consumption, Limits, ModelRequest, Usage
@@ -13,8 +13,7 @@ from fluzo.core.records import Consumption, Limits, ModelRequest, Usage
 Clock = Callable[[], float]
 
 
-@dataclass(frozen=True, slots=True)
-class Prices:
+class Prices(NamedTuple):
     """Millionths of a currency for a million tokens; without price data there is no money limit (PRD 43.1)."""
 
     input_microunits: int = 0
@@ -26,8 +25,11 @@ class Prices:
         return -(-total // 1_000_000)
 
 
+_UNPRICED = Prices()
+
+
 class Budget:
-    def __init__(self, limits: Limits, spent: Consumption, clock: Clock, prices: Prices = Prices()) -> None:
+    def __init__(self, limits: Limits, spent: Consumption, clock: Clock, prices: Prices = _UNPRICED) -> None:
         self._prices = prices
         self._limits = limits
         self._spent = spent
@@ -74,14 +76,14 @@ class Budget:
         """Count one turn and return its number. Raises BudgetError when a limit is already used up."""
         self._check("max_active_seconds", self.spent.active_seconds, self._limits.max_active_seconds)
         self._check("max_turns", self._spent.turns, self._limits.max_turns)
-        self._spent = replace(self._spent, turns=self._spent.turns + 1)
+        self._spent = self._spent._replace(turns=self._spent.turns + 1)
         return self._spent.turns
 
     def count_tool_call(self) -> None:
         """Count one dispatch, verification included. Raises BudgetError when none is left."""
         self._check("max_active_seconds", self.spent.active_seconds, self._limits.max_active_seconds)
         self._check("max_tool_calls", self._spent.tool_calls, self._limits.max_tool_calls)
-        self._spent = replace(self._spent, tool_calls=self._spent.tool_calls + 1)
+        self._spent = self._spent._replace(tool_calls=self._spent.tool_calls + 1)
 
     def reserve(self, request: ModelRequest) -> None:
         """Refuse a request whose estimate does not fit what is left (PRD 43.1)."""
@@ -109,8 +111,7 @@ class Budget:
     ) -> Usage:
         """Book one request; without a report the estimate counts, marked as such. Returns what was booked."""
         booked = usage or Usage(request.estimated_input_tokens, received_tokens, estimated=True)
-        self._spent = replace(
-            self._spent,
+        self._spent = self._spent._replace(
             input_tokens=self._spent.input_tokens + booked.input_tokens,
             output_tokens=self._spent.output_tokens + booked.output_tokens,
             estimated_tokens=self._spent.estimated_tokens + (booked.total_tokens if booked.estimated else 0),
@@ -145,7 +146,7 @@ class Budget:
         if self._running_since is None:
             return
         now = self._clock()
-        self._spent = replace(self._spent, active_seconds=self._spent.active_seconds + now - self._running_since)
+        self._spent = self._spent._replace(active_seconds=self._spent.active_seconds + now - self._running_since)
         self._running_since = now
 
     def _check(self, limit: str, used: float, allowed: float) -> None:

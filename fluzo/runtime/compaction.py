@@ -5,7 +5,7 @@ when it fails, the old conversation stands and the task blocks with a reason of 
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from fluzo.context import compact
 from fluzo.context.window import Window
@@ -25,8 +25,7 @@ MAX_IN_A_ROW = 2
 """Compactions without a turn in between: then what must stay does not fit, and no further one would help."""
 
 
-@dataclass(frozen=True, slots=True)
-class CompactorParts:
+class CompactorParts(NamedTuple):
     window: Window
     infer: Infer
     recorder: Recorder
@@ -123,7 +122,7 @@ class Compactor:
             "estimated_tokens_after": event.tokens_after,
         }
         artifact_id = await parts.recorder.keep("compaction", dumps(artifact).encode(), truncated=False)
-        moved = replace(parts.session(), context={"artifact_id": artifact_id, "through_position": through})
+        moved = parts.session()._replace(context={"artifact_id": artifact_id, "through_position": through})
         done = event._replace(artifact_id=artifact_id, messages=len(cut.middle), through_position=through)
         await parts.recorder.commit(moved, events=(done,))
         parts.keep_session(moved)

@@ -8,7 +8,6 @@ Only the port leads here: no tool has it, and the file itself is protected from 
 import asyncio
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -28,8 +27,7 @@ if TYPE_CHECKING:
     from fluzo.runtime.tasks import Tasks
 
 
-@dataclass(frozen=True, slots=True)
-class ConfigurationParts:
+class ConfigurationParts(NamedTuple):
     """`renewed` makes services of other settings from those before them; `missing_consent` names what is missing."""
 
     path: Path

@@ -8,8 +8,7 @@ outcome leaves an operation that is unknown; nothing here ever repeats one.
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from fluzo.context.assemble import ledger
 from fluzo.context.sources import ScopedInstructions
@@ -65,8 +64,7 @@ ENDS_ATTEMPT = ("policy_shell", "policy_edit", "policy_git_commit", "policy_git_
 """Denials that are the user's own rule: without a terminal they end the attempt, visibly (PRD 12.1)."""
 
 
-@dataclass(frozen=True, slots=True)
-class GateParts:
+class GateParts(NamedTuple):
     """What the composition root hands to the gate alone: agents get `infer`, tools get the backend."""
 
     policy: Policy
@@ -87,8 +85,7 @@ class GateParts:
     now: Callable[[], str]
 
 
-@dataclass(frozen=True, slots=True)
-class Known:
+class Known(NamedTuple):
     """How an effect ended, for the journal."""
 
     ok: bool
@@ -177,7 +174,7 @@ class Gate:
                 result = await tool.execute(args, operation, parts.backend.watched(live.add))
             finally:
                 live.close()
-            return replace(result, text=parts.recorder.redact(result.text))
+            return result._replace(text=parts.recorder.redact(result.text))
 
         async def settle(result: ToolResult) -> Known:
             if result.detail.get("termination") == "uncertain":
@@ -211,9 +208,9 @@ class Gate:
         except Cancelled as error:
             await self._refuse(record, error)
             raise
-        done = replace(record, state=OperationState.AUTHORIZED, authorized_by="user")
+        done = record._replace(state=OperationState.AUTHORIZED, authorized_by="user")
         await parts.recorder.commit_intent(
-            replace(done, state=OperationState.INTENT_COMMITTED),
+            done._replace(state=OperationState.INTENT_COMMITTED),
             None,
             (OperationIntended(operation.tool, operation.summary),),
         )
@@ -253,8 +250,7 @@ class Gate:
                 self.requests.append({"kind": "permission", "tool": operation.tool, **error.detail})
             await self._refuse(record, error)
             raise
-        record = replace(
-            record,
+        record = record._replace(
             state=OperationState.INTENT_COMMITTED,
             authorized_by=authorization.by,
             grant_id=authorization.grant.id if authorization.grant else "",
@@ -295,7 +291,7 @@ class Gate:
         keeps = operation.effect == "write" or operation.action == "git_commit"
         touched = keeps and any(path in self._parts.user_changed for path in operation.paths)
         timeout = min(operation.timeout_seconds, self._parts.budget.remaining_seconds())
-        return replace(operation, touches_user_changes=touched, timeout_seconds=timeout)
+        return operation._replace(touches_user_changes=touched, timeout_seconds=timeout)
 
     def record(self, operation: Operation, call_id: str = "") -> OperationRecord:
         """The durable side of an operation that is about to be asked for."""
@@ -334,13 +330,12 @@ class Gate:
         return refused(error.code, error.message)
 
     async def _refuse(self, record: OperationRecord, error: FluzoError) -> None:
-        ended = replace(record, state=OperationState.REFUSED, ok=False, code=error.code, ended_at=self._parts.now())
+        ended = record._replace(state=OperationState.REFUSED, ok=False, code=error.code, ended_at=self._parts.now())
         events: tuple[Payload, ...] = (*self._opening(record), OperationRefused(error.code, error.message))
         await self._parts.recorder.commit(ended, events=events, operation_id=record.id)
 
     async def _commit_known(self, record: OperationRecord, known: Known) -> None:
-        ended = replace(
-            record,
+        ended = record._replace(
             state=OperationState.KNOWN_RESULT,
             ok=known.ok,
             code=known.code,
@@ -352,7 +347,7 @@ class Gate:
         await self._parts.recorder.commit_outcome(ended, events=(event, *known.events))
 
     async def _mark_unknown(self, record: OperationRecord, why: str) -> None:
-        ended = replace(record, state=OperationState.UNKNOWN, ended_at=self._parts.now(), result={"why": why})
+        ended = record._replace(state=OperationState.UNKNOWN, ended_at=self._parts.now(), result={"why": why})
         await self._parts.recorder.commit_outcome(ended, events=(OperationMarkedUnknown(record.summary, why),))
 
 

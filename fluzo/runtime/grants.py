@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from fluzo.core.errors import BudgetError, UsageError
@@ -64,7 +63,7 @@ def extend_limits(limits: Limits, extend: Mapping[str, float]) -> tuple[Limits, 
             raise UsageError(f"{name} is {old:g} already; an extension must be higher than that.")
         events.append(LimitsExtended(name, old, value, "user"))
         changed: Any = {name: type(old)(value)}
-        limits = replace(limits, **changed)
+        limits = limits._replace(**changed)
     return limits, tuple(events)
 
 
@@ -95,7 +94,7 @@ def changed_limits(limits: Limits, wanted: Mapping[str, float]) -> tuple[Limits,
         if value != old:
             events.append(LimitsExtended(name, old, value, "user"))
             changed: Any = {name: type(old)(value)}
-            limits = replace(limits, **changed)
+            limits = limits._replace(**changed)
     return limits, tuple(events)
 
 

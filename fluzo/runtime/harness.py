@@ -6,7 +6,7 @@ Every tool call that was made known gets exactly one result, also when the attem
 
 import asyncio
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from fluzo.core.contracts import Agent, AgentContext, AgentRun, AttemptOutcome, Finish, Observations, ToolCalls
 from fluzo.core.errors import Cancelled, FluzoError, ProviderError, StorageError
@@ -27,8 +27,7 @@ LOST_RESULT = "outcome unknown: the process ended while this call ran"
 GO_ON = "Your answer was cut off at the output limit. Continue with a shorter answer or a smaller step."
 
 
-@dataclass(frozen=True, slots=True)
-class HarnessParts:
+class HarnessParts(NamedTuple):
     agent: Agent
     context: AgentContext
     first: Message

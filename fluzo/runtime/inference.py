@@ -6,8 +6,7 @@ what counts is the reply that is committed.
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from fluzo.context.assemble import estimate_request, estimate_tokens
 from fluzo.context.window import Window
@@ -25,8 +24,7 @@ CHARACTERS_PER_TOKEN = 3
 """For what had arrived of an answer that broke: low, so that the estimate is rather too high."""
 
 
-@dataclass(frozen=True, slots=True)
-class InferenceParts:
+class InferenceParts(NamedTuple):
     gate: Gate
     gateway: "Gateway"
     model_id: str

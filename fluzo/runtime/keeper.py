@@ -4,7 +4,6 @@ Nothing is dispatched, and nothing that is unknown about the task becomes known 
 """
 
 from collections.abc import Callable
-from dataclasses import replace
 
 from fluzo.core.contracts import Storage
 from fluzo.core.errors import UsageError
@@ -59,9 +58,9 @@ class Keeper:
         attempts = await self._storage.attempts(task.id)
         scope = Scope(task.session_id, task.id)
         if attempts:
-            scope = replace(scope, attempt_id=attempts[-1].id, trace_id=attempts[-1].trace_id)
-        stopping = replace(task, state=TaskState.STOPPING, reason=REASON, updated_at=self._now())
-        cancelled = replace(stopping, state=TaskState.CANCELLED, result=_cancelled(task))
+            scope = scope._replace(attempt_id=attempts[-1].id, trace_id=attempts[-1].trace_id)
+        stopping = task._replace(state=TaskState.STOPPING, reason=REASON, updated_at=self._now())
+        cancelled = stopping._replace(state=TaskState.CANCELLED, result=_cancelled(task))
         recorder = Recorder(self._storage, self._publish, scope, self._redact)
         first = await recorder.commit(
             stopping,

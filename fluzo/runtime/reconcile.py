@@ -7,7 +7,7 @@ every difference is named. The plan has a digest, so that the user goes on from 
 import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from fluzo.core.records import Attempt, OperationRecord, OperationState, Task, TaskState
 from fluzo.runtime.workspace import Observed
@@ -17,8 +17,7 @@ RISK = "doing it again may do it twice: whether it was done the first time is no
 _UNSETTLED = (OperationState.UNKNOWN, OperationState.INTENT_COMMITTED, OperationState.DISPATCHED)
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(NamedTuple):
     """`differences` and `unknown` are plain JSON objects with a `text` for people.
 
     `limit` is the used-up limit that blocked the task, if one did: `grants.used_up`.

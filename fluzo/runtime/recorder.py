@@ -4,7 +4,6 @@ Nothing is published that is not committed, and nothing is committed that has no
 """
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 from fluzo.core.contracts import Draft, Storage
@@ -64,7 +63,7 @@ class Recorder:
         return artifact.id
 
     def _drafts(self, events: tuple[Payload, ...], operation_id: str) -> list[Draft]:
-        scope = replace(self._scope, operation_id=operation_id) if operation_id else self._scope
+        scope = self._scope._replace(operation_id=operation_id) if operation_id else self._scope
         return [(scope, redact_payload(payload, self.redact)) for payload in events]
 
 
@@ -77,12 +76,11 @@ def redact_operation(record: OperationRecord, redact: Redactor) -> OperationReco
     scope: Any = redact_value(record.scope, redact)
     result: Any = redact_value(record.result, redact)
     # The name of a tool is the model's own word when there is no such tool.
-    return replace(record, tool=redact(record.tool), summary=redact(record.summary), scope=scope, result=result)
+    return record._replace(tool=redact(record.tool), summary=redact(record.summary), scope=scope, result=result)
 
 
 def redact_message(message: Message, redact: Redactor) -> Message:
-    return replace(
-        message,
+    return message._replace(
         text=redact(message.text),
         reasoning=redact(message.reasoning),
         tool_calls=tuple(ToolCall(call.id, redact(call.name), redact(call.arguments)) for call in message.tool_calls),
@@ -94,20 +92,20 @@ def redact_record(record: Record, redact: Redactor) -> Record:
     if isinstance(record, OperationRecord):
         return redact_operation(record, redact)
     if isinstance(record, StoredMessage):
-        return replace(record, message=redact_message(record.message, redact))
+        return record._replace(message=redact_message(record.message, redact))
     if isinstance(record, Session):
-        return replace(record, title=redact(record.title))
+        return record._replace(title=redact(record.title))
     return _redact_mappings(record, redact)
 
 
 def _redact_mappings(record: Record, redact: Redactor) -> Record:
     if isinstance(record, Task):
         result: Any = redact_value(record.result, redact)
-        return replace(record, text=redact(record.text), final_message=redact(record.final_message), result=result)
+        return record._replace(text=redact(record.text), final_message=redact(record.final_message), result=result)
     if isinstance(record, Grant):
         scope: Any = redact_value(record.scope, redact)
-        return replace(record, scope=scope)
+        return record._replace(scope=scope)
     if isinstance(record, Attempt):
         config: Any = redact_value(record.config, redact)
-        return replace(record, config=config)
+        return record._replace(config=config)
     return record

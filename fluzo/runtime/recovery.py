@@ -4,7 +4,6 @@ Runs only under workspace ownership, so whatever is still marked running has no 
 """
 
 from collections.abc import Callable
-from dataclasses import replace
 
 from fluzo.core.contracts import Draft, Storage
 from fluzo.core.events import (
@@ -45,20 +44,20 @@ async def _interrupt(
     storage: Storage, attempt: Attempt, task: Task | None, operations: list[OperationRecord], now: Callable[[], str]
 ) -> None:
     scope = Scope(task.session_id if task else "", attempt.task_id, attempt.id, trace_id=attempt.trace_id)
-    ended = replace(attempt, state=AttemptState.INTERRUPTED, ended_at=now(), reason="task_interrupted")
+    ended = attempt._replace(state=AttemptState.INTERRUPTED, ended_at=now(), reason="task_interrupted")
     records: list[Record] = [ended]
     events: list[Draft] = [(scope, AttemptInterrupted(WHY))]
     for operation in operations:
         record, event = _settle(operation, now())
         records.append(record)
-        events.append((replace(scope, operation_id=operation.id), event))
+        events.append((scope._replace(operation_id=operation.id), event))
     for grant in await storage.grants(attempt.task_id):
         if grant.usable:
-            records.append(replace(grant, expired_at=now()))
+            records.append(grant._replace(expired_at=now()))
             events.append((scope, GrantEnded(grant.id, "expired")))
     events.append((scope, AttemptEnded(AttemptState.INTERRUPTED, "task_interrupted")))
     if task is not None and task.state not in (TaskState.BLOCKED, TaskState.COMPLETED, TaskState.CANCELLED):
-        blocked = replace(task, state=TaskState.BLOCKED, reason="task_interrupted", updated_at=now())
+        blocked = task._replace(state=TaskState.BLOCKED, reason="task_interrupted", updated_at=now())
         records.append(blocked)
         events.append((scope, TaskStateChanged(task.state, TaskState.BLOCKED, "task_interrupted")))
     await storage.commit(*records, events=events)
@@ -67,7 +66,7 @@ async def _interrupt(
 def _settle(operation: OperationRecord, at: str) -> tuple[OperationRecord, OperationMarkedUnknown | OperationRefused]:
     """An operation without an intent certainly did nothing; one with it may have."""
     if operation.state in _BEFORE_INTENT:
-        refused = replace(operation, state=OperationState.REFUSED, ok=False, code="task_interrupted", ended_at=at)
+        refused = operation._replace(state=OperationState.REFUSED, ok=False, code="task_interrupted", ended_at=at)
         return refused, OperationRefused("task_interrupted", WHY)
-    unknown = replace(operation, state=OperationState.UNKNOWN, ended_at=at, result={"why": WHY})
+    unknown = operation._replace(state=OperationState.UNKNOWN, ended_at=at, result={"why": WHY})
     return unknown, OperationMarkedUnknown(operation.summary, WHY)

@@ -1,7 +1,7 @@
 """The result object of a task: one JSON object, the same in every output (docs/headless.md)."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from fluzo.core.contracts import AttemptOutcome
 from fluzo.core.records import Attempt, Task
@@ -26,8 +26,7 @@ def end_state(changes: Changes) -> dict[str, object]:
     return {"head": changes.head, "branch": changes.branch, "revision": changes.revision, "versions": versions}
 
 
-@dataclass(frozen=True, slots=True)
-class Facts:
+class Facts(NamedTuple):
     """What was found out by the end of an attempt."""
 
     message: str

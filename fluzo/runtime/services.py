@@ -2,8 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from fluzo.context.window import WindowRules
 from fluzo.core.contracts import Agent, ContextProvider, Policy, Router, Storage
@@ -19,8 +18,7 @@ if TYPE_CHECKING:
     from fluzo.tools.registry import Registry
 
 
-@dataclass(frozen=True, slots=True)
-class TaskDefaults:
+class TaskDefaults(NamedTuple):
     """Values of the effective settings that a new task starts from."""
 
     limits: Limits
@@ -35,8 +33,7 @@ class TaskDefaults:
     config: Mapping[str, object]
 
 
-@dataclass(frozen=True, slots=True)
-class Services:
+class Services(NamedTuple):
     storage: Storage
     feed: Feed
     project_id: str

@@ -6,7 +6,6 @@ Commands are idempotent where they can be repeated: the same request id starts o
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from typing import Any
 
 from fluzo.core.errors import StorageError, UsageError, WorkspaceError
@@ -121,11 +120,11 @@ class Tasks:
         session = await services.storage.session(plan.task.session_id)
         if session is None:
             raise StorageError("The task's session is missing from the store.", code="store_damaged")
-        session = replace(session, updated_at=services.now(), yolo=command.yolo)
+        session = session._replace(updated_at=services.now(), yolo=command.yolo)
         limits, extended = extend_limits(plan.task.limits, command.extend)
-        task = replace(plan.task, limits=limits, updated_at=services.now())
+        task = plan.task._replace(limits=limits, updated_at=services.now())
         grants = [*task_grants(services, task, command.allow), *retry_grants(services, plan, operations, command.retry)]
-        attempt = replace(attempt_of(services, task, plan.previous), config={"request_id": command.request_id})
+        attempt = attempt_of(services, task, plan.previous)._replace(config={"request_id": command.request_id})
         events: tuple[Payload, ...] = (
             *((YoloChanged(True, "user"),) if command.yolo else ()),
             ResumeReconciled(plan.previous.id, plan.differences, plan.unknown, command.retry),
@@ -155,7 +154,7 @@ class Tasks:
         operations = await storage.operations(task_id)
         now = await self._services.observe(reconcile.watched_paths(attempts, operations))
         found = reconcile.plan(task, attempts, operations, self._services.workspace_identity, now)
-        return replace(found, limit=used_up(task, self._services.defaults.limits)), operations
+        return found._replace(limit=used_up(task, self._services.defaults.limits)), operations
 
     async def force_stop(self, command: ForceStopTask) -> Ack:
         """End what the task owns at once. The front end has had it confirmed (PRD 17.2)."""
@@ -239,7 +238,7 @@ class Tasks:
             why = "its task is running; give it another title when the task has ended"
             return Ack(False, session_id=session.id, code="workspace_owned", message=why)
         recorder = Recorder(services.storage, services.feed.publish, Scope(session.id), services.redact)
-        first = await recorder.commit(replace(session, title=title), events=(SessionRenamed(title, session.title),))
+        first = await recorder.commit(session._replace(title=title), events=(SessionRenamed(title, session.title),))
         return Ack(True, session_id=session.id, cursor=first - 1, message=title)
 
     async def set_yolo(self, command: SetYolo) -> Ack:

@@ -4,9 +4,8 @@ A pass counts only for the revision it was taken on; a file that changes afterwa
 """
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
 from shlex import join
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from fluzo.core.contracts import ExecutionBackend, Tool
 from fluzo.core.events import VerificationEnded, VerificationStarted
@@ -19,8 +18,7 @@ Verdict = Literal["passed", "failed", "stale", "waived", "unverified", "not_run"
 OUTPUT_TAIL_CHARACTERS = 2000
 
 
-@dataclass(frozen=True, slots=True)
-class Verification:
+class Verification(NamedTuple):
     verdict: Verdict
     revision: str = ""
     checks: tuple[dict[str, object], ...] = ()

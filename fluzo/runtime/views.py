@@ -1,7 +1,6 @@
 """Read models: plain JSON values made from stored records. Reading changes nothing and calls nobody."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 
 from fluzo.core.contracts import SessionSummary
 from fluzo.core.records import (
@@ -21,7 +20,7 @@ _OPEN = (OperationState.INTENT_COMMITTED, OperationState.DISPATCHED)
 
 
 def session_json(session: Session) -> dict[str, object]:
-    return asdict(session)
+    return session._asdict()
 
 
 def session_row(session: Session, summary: SessionSummary, *, live: bool) -> dict[str, object]:
@@ -90,8 +89,8 @@ def task_detail(
     return {
         "task": {
             **task_row(task, live=live),
-            "limits": asdict(task.limits),
-            "consumption": asdict(task.consumption),
+            "limits": task.limits._asdict(),
+            "consumption": task.consumption._asdict(),
             "verification": [list(argv) for argv in task.verification],
             "verification_waived": task.verification_waived,
             "final_message": task.final_message,
@@ -99,7 +98,7 @@ def task_detail(
         },
         "attempts": [attempt_json(attempt, live=live) for attempt in attempts],
         "operations": [operation_json(operation, live=live) for operation in operations],
-        "grants": [asdict(grant) for grant in grants],
+        "grants": [grant._asdict() for grant in grants],
         "pending": [pending_json(item) for item in pending],
     }
 
@@ -156,7 +155,7 @@ def message_json(stored: StoredMessage) -> dict[str, object]:
         "role": message.role,
         "text": message.text,
         "reasoning": message.reasoning,
-        "tool_calls": [asdict(call) for call in message.tool_calls],
+        "tool_calls": [call._asdict() for call in message.tool_calls],
         "tool_call_id": message.tool_call_id,
         "incomplete": message.incomplete,
     }

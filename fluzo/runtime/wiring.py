@@ -3,8 +3,7 @@
 import asyncio
 import json
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from fluzo.context import assemble
 from fluzo.context.sources import ScopedInstructions
@@ -28,8 +27,7 @@ if TYPE_CHECKING:
     from fluzo.runtime.workspace import TaskWorkspace
 
 
-@dataclass(frozen=True, slots=True)
-class Wiring:
+class Wiring(NamedTuple):
     """What an attempt brings along."""
 
     services: Services

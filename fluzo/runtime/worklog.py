@@ -8,7 +8,7 @@ import hashlib
 import json
 import re
 from collections import Counter
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from fluzo.core.errors import LoopDetected
 from fluzo.core.events import LoopNoticed
@@ -21,8 +21,7 @@ _NUMBERS = re.compile(r"\d+(?:\.\d+)?")
 _CHANGES = ("edit_file", "write_file", "delete_file", "move_file")
 
 
-@dataclass(frozen=True, slots=True)
-class LoopLimits:
+class LoopLimits(NamedTuple):
     """How often the same may happen before it is a loop; 0 switches the check off."""
 
     same_call: int = 3

@@ -2,9 +2,8 @@
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from fluzo.core.errors import ToolError, WorkspaceError
 from fluzo.workspace import baseline as baselines
@@ -18,8 +17,7 @@ from fluzo.workspace.local import LocalBackend
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class Observed:
+class Observed(NamedTuple):
     """The working tree as it is now: what recovery compares records with. Digests are empty for absent files."""
 
     head: str

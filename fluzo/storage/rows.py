@@ -8,7 +8,6 @@ stay what they were, because JSON is written in ASCII.
 
 import json
 from collections.abc import Sequence
-from dataclasses import asdict, fields
 from enum import StrEnum
 from operator import attrgetter
 from typing import Any
@@ -89,7 +88,7 @@ class Nested(Json):
         self.kind = kind
 
     def db_value(self, value: Any) -> Any:
-        return _encode(asdict(value))
+        return _encode(value._asdict())
 
     def python_value(self, value: Any) -> Any:
         return self.kind(**json.loads(value))
@@ -104,7 +103,7 @@ class Vectors(Json):
 
 class Calls(Json):
     def db_value(self, value: Any) -> Any:
-        return _encode([{key: scrub(text) for key, text in asdict(call).items()} for call in value])
+        return _encode([{key: scrub(text) for key, text in call._asdict().items()} for call in value])
 
     def python_value(self, value: Any) -> Any:
         return tuple(ToolCall(**call) for call in json.loads(value))
@@ -265,7 +264,7 @@ class EventRow(Model):
 
 # --- crossing -------------------------------------------------------------------------------------------------
 
-_MESSAGE_FIELDS = tuple(f.name for f in fields(Message))
+_MESSAGE_FIELDS = Message._fields
 
 
 _FIXED = frozenset(

@@ -16,7 +16,6 @@ import secrets
 import stat
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
@@ -42,14 +41,13 @@ class SettingsText(NamedTuple):
     mode: int
 
 
-@dataclass(frozen=True, slots=True)
-class LoadedSettings:
+class LoadedSettings(NamedTuple):
     """Valid settings and where they come from. `data` is the file's own content, `flags` what `--set` put over it."""
 
     settings: Settings
     file: SettingsText
     data: Mapping[str, object]
-    flags: Mapping[str, object] = field(default_factory=dict)
+    flags: Mapping[str, object] = {}
 
     @property
     def version(self) -> str:

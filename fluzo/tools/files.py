@@ -7,7 +7,6 @@ leaves the last check to the backend, which writes only over the bound version.
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import replace
 from hashlib import sha256
 from typing import NamedTuple, cast
 
@@ -189,7 +188,7 @@ async def _whole(path: str, backend: ExecutionBackend, limits: ToolLimits, tool:
 async def _change(tool: str, action: Action, path: str, before: FileContent | None, after: bytes) -> Operation:
     change = await asyncio.to_thread(diff.unified, path, before.data if before else None, after)
     operation = _operation(tool, action, path, before.version if before else ABSENT, change)
-    return replace(operation, intended=((path, sha256(after).hexdigest()),))
+    return operation._replace(intended=((path, sha256(after).hexdigest()),))
 
 
 def _operation(tool: str, action: Action, path: str, version: FileVersion, change: diff.Diff) -> Operation:

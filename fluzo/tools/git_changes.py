@@ -9,7 +9,6 @@ import asyncio
 import re
 import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import cast
 
 from fluzo.core.contracts import ExecutionBackend, GitRequest, ProcessRequest
@@ -99,12 +98,12 @@ async def commit(operation: Operation, backend: ExecutionBackend, limits: ToolLi
     after = await _head(backend)
     told = await _told("commit", result, limits)
     if result.exit_status == 0:
-        return replace(told, text=f"committed {after}\n{told.text}", detail={**told.detail, "commit": after})
+        return told._replace(text=f"committed {after}\n{told.text}", detail={**told.detail, "commit": after})
     if new and after == before:
         undo = ("git", "rm", "--cached", "--quiet", "--force", "--ignore-unmatch", "--", *new)
         undone = (await _run(undo, operation, backend, limits)).exit_status == 0
         if not undone:
-            return replace(told, text=f"{told.text}\nthe new files may be left staged")
+            return told._replace(text=f"{told.text}\nthe new files may be left staged")
     return told
 
 
@@ -113,7 +112,7 @@ async def push(operation: Operation, backend: ExecutionBackend, limits: ToolLimi
     told = await _told("push", result, limits)
     if result.exit_status == 0:
         return told
-    return replace(told, text=f"{told.text}\n{_NO_PROMPT.format(command=shlex.join(operation.argv))}")
+    return told._replace(text=f"{told.text}\n{_NO_PROMPT.format(command=shlex.join(operation.argv))}")
 
 
 # --- looking --------------------------------------------------------------------------------------------------
@@ -169,7 +168,7 @@ async def _told(what: str, result: ProcessResult, limits: ToolLimits) -> ToolRes
     told = await asyncio.to_thread(process_result, result, limits)
     if told.code != "command_failed":
         return told
-    return replace(told, code="git_failed", text=f"git {what} failed: {told.text}")
+    return told._replace(code="git_failed", text=f"git {what} failed: {told.text}")
 
 
 def _literal(paths: Sequence[str]) -> tuple[str, ...]:

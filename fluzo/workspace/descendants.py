@@ -25,6 +25,7 @@ import signal
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 MARK = "FLUZO_COMMAND"
 """The variable that carries a command's mark."""
@@ -33,8 +34,7 @@ _LISTED = Path(f"/proc/self/task/{os.getpid()}/children").exists()
 """Whether this kernel lists children (CONFIG_PROC_CHILDREN); if not, every process is asked for its parent."""
 
 
-@dataclass(frozen=True, slots=True)
-class Seen:
+class Seen(NamedTuple):
     """One look at a process (proc(5)); `started` in clock ticks since boot."""
 
     pid: int

@@ -1,6 +1,5 @@
 import asyncio
 import threading
-from dataclasses import replace
 from pathlib import Path
 from types import UnionType
 from typing import Any, get_args, get_origin, get_type_hints
@@ -70,7 +69,7 @@ def test_every_record_comes_back_as_it_was(drive: Path) -> None:
                 consumption=Consumption(turns=3, active_seconds=1.25, cost_microunits=7),
                 final_message="done",
                 result={"status": "completed", "files": [{"path": "a", "added": 1}]},
-                limits=replace(LIMITS, max_cost_microunits=5),
+                limits=LIMITS._replace(max_cost_microunits=5),
             )
             first = an_attempt(state=AttemptState.INTERRUPTED, ended_at=AT, config={"model": {"name": "x"}})
             second = an_attempt("a_2", number=2, previous_id="a_1", baseline={"head": "abc"})
@@ -304,7 +303,7 @@ def test_a_once_grant_is_consumed_with_the_intent_it_allows(drive: Path) -> None
             grant = a_grant("g_1")
             await journal.commit(grant)
             await journal.commit_intent(an_intent("o_1", grant_id="g_1"), grant=grant)
-            assert await journal.grants("t_1") == (replace(grant, consumed_at=AT),)
+            assert await journal.grants("t_1") == (grant._replace(consumed_at=AT),)
             with pytest.raises(PermissionRequired):
                 await journal.commit_intent(an_intent("o_2"), grant=grant, events=[created()])
             assert [record.id for record in await journal.operations("t_1")] == ["o_1"]
@@ -335,7 +334,7 @@ def test_a_lasting_grant_allows_more_than_one_intent_until_it_is_revoked(drive: 
             await journal.commit(grant)
             await journal.commit_intent(an_intent("o_1"), grant=grant)
             await journal.commit_intent(an_intent("o_2"), grant=grant)
-            await journal.commit(replace(grant, revoked_at=AT))
+            await journal.commit(grant._replace(revoked_at=AT))
             with pytest.raises(PermissionRequired):
                 await journal.commit_intent(an_intent("o_3"), grant=grant)
             with pytest.raises(ValueError, match="g_1"):

@@ -3,7 +3,6 @@
 import itertools
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -47,16 +46,16 @@ async def journal_at(drive: Path, *, read_only: bool = False) -> AsyncIterator[J
 
 
 def a_session(journal: Journal, session_id: str = "s_1", **changes: Any) -> Session:
-    return replace(Session(session_id, journal.project().id, "Fix the test", AT, AT), **changes)
+    return Session(session_id, journal.project().id, "Fix the test", AT, AT)._replace(**changes)
 
 
 def a_task(task_id: str = "t_1", **changes: Any) -> Task:
     task = Task(task_id, "s_1", f"request-{task_id}", "fix it", TaskState.PENDING, "", AT, AT, "/repo", "1:2", LIMITS)
-    return replace(task, **changes)
+    return task._replace(**changes)
 
 
 def an_attempt(attempt_id: str = "a_1", **changes: Any) -> Attempt:
-    return replace(Attempt(attempt_id, "t_1", "trace", 1, AttemptState.RUNNING, AT), **changes)
+    return Attempt(attempt_id, "t_1", "trace", 1, AttemptState.RUNNING, AT)._replace(**changes)
 
 
 def an_operation(operation_id: str, state: OperationState, **changes: Any) -> OperationRecord:
@@ -76,7 +75,7 @@ def an_operation(operation_id: str, state: OperationState, **changes: Any) -> Op
         requested_at=AT,
         authorized_by="user",
     )
-    return replace(record, **changes)
+    return record._replace(**changes)
 
 
 def an_intent(operation_id: str, **changes: Any) -> OperationRecord:
@@ -84,11 +83,11 @@ def an_intent(operation_id: str, **changes: Any) -> OperationRecord:
 
 
 def a_grant(grant_id: str, kind: Any = "once", **changes: Any) -> Grant:
-    return replace(Grant(grant_id, kind, "user", "t_1", "f" * 64, {"argv": ["cargo", "test"]}, AT), **changes)
+    return Grant(grant_id, kind, "user", "t_1", "f" * 64, {"argv": ["cargo", "test"]}, AT)._replace(**changes)
 
 
 def a_message(position: int, message: Message, **changes: Any) -> StoredMessage:
-    return replace(StoredMessage(f"m_{position}", "s_1", "t_1", "a_1", 1, position, AT, message), **changes)
+    return StoredMessage(f"m_{position}", "s_1", "t_1", "a_1", 1, position, AT, message)._replace(**changes)
 
 
 def created(task_id: str = "t_1", text: str = "fix it") -> tuple[Scope, TaskCreated]:

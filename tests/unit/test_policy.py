@@ -1,5 +1,3 @@
-from dataclasses import replace
-
 import pytest
 
 from fluzo.core.records import FileVersion, Operation
@@ -36,7 +34,7 @@ def test_commits_and_pushes_follow_their_own_rules() -> None:
 
 
 def test_where_a_push_goes_is_part_of_its_scope() -> None:
-    elsewhere = replace(PUSH, destination="https://b.example/p.git")
+    elsewhere = PUSH._replace(destination="https://b.example/p.git")
     assert fingerprint(scope_of(PUSH, "w")) != fingerprint(scope_of(elsewhere, "w"))
 
 
@@ -51,7 +49,7 @@ def test_protected_paths_are_denied_whatever_the_rules_say(path: str) -> None:
 @pytest.mark.parametrize("path", [".env", "deploy/id_rsa", "certs/server.pem"])
 def test_credential_files_are_denied(path: str) -> None:
     assert verdict(Operation("read_file", "read", "read", path, paths=(path,))) == ("deny", "secret_file")
-    assert verdict(replace(COMMIT, paths=(path,))) == ("deny", "secret_file")
+    assert verdict(COMMIT._replace(paths=(path,))) == ("deny", "secret_file")
 
 
 @pytest.mark.parametrize("path", ["../x", "/etc/passwd", "a/../../x", ".."])
