@@ -5,6 +5,7 @@ inside the functions that choose them, so that a read-only command never pays fo
 """
 
 import asyncio
+import importlib
 import sys
 import threading
 from collections.abc import Callable, Coroutine
@@ -138,15 +139,33 @@ def open_host(options: HostOptions) -> Host:
 
 
 def prepare_requests() -> None:
-    """Load what the first request needs, some 12 MB, while Git and the disk are waited for. Returns at once."""
+    """Load what a task needs up to its first request, while Git and the disk are waited for. Returns at once."""
     if "fluzo.models.transport" not in sys.modules:
-        threading.Thread(target=_load_http, name="fluzo-loader", daemon=True).start()
+        threading.Thread(target=_load_for_task, name="fluzo-loader", daemon=True).start()
 
 
-def _load_http() -> None:
+_FOR_TASK = (
+    "fluzo.runtime.tasks",
+    "fluzo.storage.journal",
+    "fluzo.runtime.application",
+    "fluzo.control",
+    "fluzo.runtime.recovery",
+    "fluzo.models.gateway",
+    "fluzo.tools.files",
+    "fluzo.tools.git",
+    "fluzo.tools.process",
+    "fluzo.tools.search",
+)
+"""Loaded beside the settings. None of them loads pydantic, whose modules import each other in circles: two threads that
+enter those at once may see one of them half made."""
+
+
+def _load_for_task() -> None:
     from fluzo.models import transport
 
     asyncio.run(transport.load_all())
+    for name in _FOR_TASK:
+        importlib.import_module(name)
 
 
 def load_settings(root: Path, options: HostOptions) -> "LoadedSettings":
