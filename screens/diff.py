@@ -86,15 +86,17 @@ class Changes:
         keys: tuple[tuple[str, str], ...]
         if self._mode == "files":
             keys = (("diff.open", "look"), ("diff.files", "diff"), ("diff.checks", "checks"))
+        elif self._mode == "checks":
+            keys = (("diff.checks", "diff"), ("diff.files", "files"))
         else:
             keys = (
                 ("diff.split", "unified" if self._is_split else "split"),
                 ("diff.wrap", "wrap"),
                 ("diff.copy", "copy"),
                 ("diff.files", "files"),
-                ("diff.checks", "checks" if self._mode == "diff" else "diff"),
+                ("diff.checks", "checks"),
             )
-        moves = "" if self._mode == "files" else "n/p hunk  [/] file  "
+        moves = "n/p hunk  [/] file  " if self._mode == "diff" else ""
         return f"{moves}{hint_line(self._screen, *keys, ('escape', 'back'))}"
 
     def refresh(self) -> None:

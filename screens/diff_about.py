@@ -14,6 +14,8 @@ from .text import Line, cells, shorten_path
 
 _MUTED, _PLAIN, _STRONG = "class:text.muted", "class:text.primary", "class:text.strong"
 _STATUS = {"added": "class:ok.fg", "deleted": "class:state.failed"}
+_NAME = 48
+"""Columns that names of files are filled to at most; a longer one stands in full."""
 _VERDICTS = {
     "unverified": "unverified: no checks are declared",
     "waived": "waived by you",
@@ -39,11 +41,14 @@ def file_rows(files: Sequence[File]) -> list[Line]:
     """The list of files; those that the user had changed before are told apart, and whose task each was."""
     rows: list[Line] = []
     several = len({file.task for file in files}) > 1
-    for file in files:
+    room = min(max((cells(file.name) for file in files), default=0), _NAME)
+    figures = [f"+{file.added} -{file.removed}" for file in files]
+    longest = max(map(len, figures), default=0)
+    for file, changed in zip(files, figures, strict=True):
         line: Line = [
             (_STATUS.get(file.status, _MUTED), f"{safe(file.status):<9}"),
-            (_PLAIN, file.name),
-            (_MUTED, f"  +{file.added} -{file.removed}"),
+            (_PLAIN, file.name + " " * (room - cells(file.name))),
+            (_MUTED, f"  {changed:>{longest}}"),
         ]
         if file.yours:
             line.append(("class:warn.fg", f"  {YOU}: changed before the task"))

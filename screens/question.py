@@ -4,6 +4,7 @@ Invariant: it obeys the machine of the permission card (P3 to P6): deaf at first
 typed or pasted as text goes to the composer instead. Where it cannot be read whole, or is over, it answers nothing.
 """
 
+import re
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Literal
 
@@ -13,9 +14,8 @@ from prompt_toolkit.layout import AnyContainer, Window
 
 from .approval import Card, Effect, KeyName, press, take_focus
 from .controls import joined, text_control
-from .render import wrapped
 from .sheet import fitted, framed, headed, rule_window
-from .text import Line
+from .text import Line, cells, wrap_line
 
 if TYPE_CHECKING:
     from .app import Screen
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 NO_KEYS = ("e",)
 """Keys of the permission card that mean nothing here, and so are text."""
 _TITLE_COLUMNS = 24
+_LABEL = re.compile(r"\S* {2,}")
 
 
 class Question:
@@ -176,5 +177,6 @@ class Question:
 
 
 def paragraph(text: str, width: int, style: str = "class:text.primary") -> list[Line]:
-    """A sanitized text in rows."""
-    return wrapped(text, max(width, 20), style)
+    """A sanitized text in rows; those after the first stand under what follows a label or the space before it."""
+    label = _LABEL.match(text)
+    return wrap_line([(style, text)], max(width, 20), [("", " " * cells(label[0]))] if label else ())

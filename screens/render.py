@@ -109,7 +109,7 @@ class BlockRenderer:
             case "tool":
                 return self._tool(block, width, now)
             case "rule":
-                return [self._rule(block, width)]
+                return [self._rule(block, width + 2)]  # No rail stands before it.
             case _:
                 return self._told(block, width)
 

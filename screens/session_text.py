@@ -11,7 +11,7 @@ from .task_text import STYLES, VERDICTS, state_word
 from .text import Line, shorten
 
 _MUTED, _PLAIN, _STRONG = "class:text.muted", "class:text.primary", "class:text.strong"
-_BRANCH, _SHORT_BRANCH = 14, 9
+_BRANCH, _SHORT_BRANCH = 20, 9
 _BESIDES = 37
 """Columns of a row that are neither the title's nor the branch's."""
 _NARROW = 66
@@ -85,7 +85,7 @@ def about_session(item: Mapping[str, Any]) -> list[Line]:
         [(_MUTED, "state: "), (_PLAIN, _state_text(item))],
     ]
     if branch := safe(item.get("branch")):
-        rows[1].append((_MUTED, f", branch {branch}"))
+        rows.append([(_MUTED, "branch: "), (_PLAIN, branch)])
     for name, key in (("first: ", "first"), ("last:  ", "last")):
         if text := safe(item.get(key)):
             rows.append([(_MUTED, name), (_PLAIN, f'"{shorten(text, _WORDS)}"')])
@@ -93,7 +93,7 @@ def about_session(item: Mapping[str, Any]) -> list[Line]:
         files = f"changed {count(len(paths), 'file', 'files')}  +{item['added']} -{item['removed']}  "
         rows.append([(_MUTED, files), (_PLAIN, safe(", ".join(map(str, paths))))])
     if verdict := VERDICTS.get(str(item.get("verdict") or "")):
-        rows.append([(_MUTED, "checks of the last task: "), (_PLAIN, verdict)])
+        rows.append([(_MUTED, "checks of the last task: "), (_PLAIN, "passed" if verdict == "checked" else verdict)])
     return rows
 
 

@@ -53,11 +53,13 @@ class Sessions(ListPage):
 
     def standing(self) -> str:
         number = count(self.records.count, "session", "sessions") + (" or more" if self.records.more else "")
+        if self.records.wanted:
+            number = f"{len(self.records.shown)} of {number}"
         return f"this folder   {number}   sort: last used"
 
     def _open(self) -> None:
-        if self.lit is not None:
-            open_session(self._screen, str(self.lit["id"]))
+        if self.lit is not None and open_session(self._screen, str(self.lit["id"])):
+            self._screen.say("Opened to read; nothing runs before you send something")
 
     def _resume(self) -> None:
         """Open it, which is reading, then ask whether its blocked task goes on."""
@@ -91,5 +93,4 @@ def open_session(screen: "Screen", session_id: str) -> bool:
     if screen.state.yolo:
         screen.apply(YoloChosen(False))
     screen.link.read_page(session_id)
-    screen.say("Opened to read; nothing runs before you send something")
     return True

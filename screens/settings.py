@@ -10,19 +10,19 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 from prompt_toolkit.filters import Condition
-from prompt_toolkit.layout import AnyContainer, ConditionalContainer, HSplit, VSplit, Window
+from prompt_toolkit.layout import AnyContainer, ConditionalContainer, VSplit, Window
 
 from fluzo.core.outcome import count
 from fluzo.core.port import Ack, ConfigDetail, Query, SaveConfig, Snapshot
 from fluzo.core.settings import render
 
-from .controls import joined, row, text_control
+from .controls import joined, text_control
 from .entry import Entry
 from .preferences import follow_settings
 from .render import wrapped
 from .settings_form import Form, Row, edited, kept, problems, read, stepped, typed, value_of
 from .settings_list import GROUP_COLUMNS, SettingsList, about, group_rows
-from .sheet import Reader, headed, hint_line, moment, rule_window
+from .sheet import Reader, framed, headed, hint_line, moment, rule_window
 from .state import SettingsRead
 from .text import Line
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from .app import Screen
 
 _LEFT = "The file is left as it is. /config opens it in your editor, /retry tries again."
-PANEL_ROWS = 5
+PANEL_ROWS = 4
 BANNER_ROWS = 4
 ROOMY_COLUMNS = 72
 
@@ -52,16 +52,14 @@ class Settings:
         banner = Window(text_control(self._banner_text), height=self._banner_height, always_hide_cursor=True)
         groups = Window(text_control(self._groups), width=GROUP_COLUMNS, always_hide_cursor=True)
         bar = Window(char=lambda: screen.glyphs.bar, width=1, style="class:border.idle")
-        self.container: AnyContainer = HSplit(
-            [
-                row(self._head),
-                rule_window(screen),
-                ConditionalContainer(banner, Condition(lambda: bool(self._banner()))),
-                VSplit([ConditionalContainer(VSplit([groups, bar]), Condition(self._roomy)), self.focus]),
-                rule_window(screen),
-                Window(text_control(self._panel), height=PANEL_ROWS, always_hide_cursor=True),
-                self._entry.container,
-            ]
+        self.container: AnyContainer = framed(
+            screen,
+            self._head,
+            ConditionalContainer(banner, Condition(lambda: bool(self._banner()))),
+            VSplit([ConditionalContainer(VSplit([groups, bar]), Condition(self._roomy)), self.focus]),
+            rule_window(screen),
+            Window(text_control(self._panel), height=PANEL_ROWS, always_hide_cursor=True),
+            self._entry.container,
         )
         self._moment = (moment(screen.state), screen.terminal_focused)
         self._bind()

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from fluzo.core.port import Ack, ApplyConfigToActiveWork, Query, Snapshot, TaskDetail
 
 from .question import Question, paragraph
-from .settings_form import Form, limits_to_apply, shown
+from .settings_form import Form, label, limits_to_apply, shown
 from .sheet import Reader, column, safe
 from .state import RUNNING_STATES
 from .text import Line
@@ -77,8 +77,9 @@ class Preview:
             if row is None:
                 continue
             used = self._used.get(name, 0)
-            words = name.replace("_", " ")
-            text = limit_text(words, shown(row, self._held[name]), shown(row, value), shown(row, round(used)))
+            text = limit_text(
+                label(f"harness.{name}"), shown(row, self._held[name]), shown(row, value), shown(row, round(used))
+            )
             over = bool(value) and used >= value
             tone = "class:warn.fg" if over else "class:text.primary"
             rows.append([(tone, text + ("used up: ends" if over else ""))])

@@ -6,6 +6,7 @@ that the runtime saves by, over the file as it would be.
 """
 
 from collections.abc import Mapping, Sequence
+from itertools import groupby
 from typing import Any, NamedTuple
 
 from fluzo.core.settings import (
@@ -29,6 +30,67 @@ _UNITS = {
     "fraction": "",
     "microunits": "µ",
 }
+_LONG_SECONDS = 300
+"""From here on whole minutes are shown as minutes."""
+_FIRST = ("model", "base_url", "context_window", "max_in_flight", "auth", "api_key_env", "credential_ref")
+"""Of a model, what a person looks for first."""
+_LABELS = {
+    "agent.runtime": "agent: kind",
+    "provider": "server kind",
+    "base_url": "endpoint",
+    "api_key_env": "key variable",
+    "credential_ref": "credential",
+    "allow_insecure_http": "plain http",
+    "max_in_flight": "slots",
+    "foreground_reserved_slots": "reserved",
+    "queue_capacity": "queue",
+    "queue_timeout_seconds": "queue wait",
+    "connect_timeout_seconds": "connect wait",
+    "max_output_tokens": "longest reply",
+    "first_output_timeout_seconds": "first output",
+    "idle_stream_timeout_seconds": "silence",
+    "request_timeout_seconds": "whole request",
+    "input_price_microunits": "input price",
+    "output_price_microunits": "output price",
+    "compat.stream": "streaming",
+    "compat.usage_in_stream": "stream usage",
+    "compat.parallel_tool_calls": "parallel calls",
+    "compat.output_limit_parameter": "reply limit as",
+    "compat.tool_call_ids": "call ids",
+    "compat.send_reasoning": "send reasoning",
+    "compat.reasoning_field": "reasoning in",
+    "compat.text_tool_calls": "calls in text",
+    "compat.stops_on_disconnect": "stops on close",
+    "harness.max_turns": "turns per task",
+    "harness.max_active_seconds": "active time per task",
+    "harness.shell_timeout_seconds": "shell timeout",
+    "harness.provider_retries": "model retries",
+    "harness.max_tool_calls": "tool calls per task",
+    "harness.max_total_tokens": "tokens per task",
+    "harness.max_cost_microunits": "cost per task",
+    "harness.currency": "cost currency",
+    "context.compaction_threshold": "compaction at",
+    "context.compaction_max_output_tokens": "longest summary",
+    "context.safety_reserve_tokens": "reserve",
+    "context.safety_reserve_fraction": "reserve, as a share",
+    "context.tool_context_max_bytes": "tool result shown",
+    "context.tool_capture_max_bytes": "tool output kept",
+    "storage.session_max_bytes": "sessions at most",
+    "storage.diagnostic_max_bytes": "diagnostics at most",
+    "storage.min_free_bytes": "disk left free",
+    "tui.notifications.desktop_enabled": "desktop notices",
+    "tui.notifications.duration_seconds": "notices stay",
+    "tui.notifications.max_visible": "notices at once",
+    "policy.grants": "standing grants",
+    "verification.commands": "checks",
+    "tools.shell.termination_grace_seconds": "grace after cancel",
+    "decision.timeout_seconds": "timeout",
+    "decision.max_observations_per_task": "requests per task",
+    "decision.failure_pause_threshold": "pause after failures",
+}
+"""Names of settings in plain words, where those of the key are long or say little; of a model and a pool by what
+follows their own name.
+"""
 _BYTES = ((1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
 
 
@@ -67,9 +129,23 @@ def read(form: Form, data: Mapping[str, Any]) -> Form:
         problem=str(data["problem"]),
         hint=str(data["hint"]),
         consent=tuple(map(str, data["consent"])),
-        rows=tuple(data["rows"]),
+        rows=tuple(_ordered(data["rows"])),
         edits=form.edits,
     )
+
+
+def _ordered(rows: Sequence[Row]) -> list[Row]:
+    """As told, but of each model first what a person looks for first."""
+
+    def entry(row: Row) -> str:
+        parts = str(row["key"]).split(".")
+        return ".".join(parts[:2]) if parts[0] == "models" else parts[0] if parts[0] == "agent" else ""
+
+    def rank(row: Row) -> int:
+        name = str(row["key"]).rpartition(".")[2]
+        return _FIRST.index(name) if entry(row) and name in _FIRST else len(_FIRST)
+
+    return [row for _, group in groupby(rows, entry) for row in sorted(group, key=rank)]
 
 
 def kept(form: Form) -> Form:
@@ -169,13 +245,13 @@ def problems(form: Form) -> tuple[str, ...]:
 
 
 def label(key: str) -> str:
-    """A key in words, as short as its group allows: `max turns`, `coder: context window`."""
+    """A key in words, as short as its group allows: `turns per task`, `coder: context window`."""
     head, *rest = key.split(".")
-    if head == "agent":
-        return f"agent: {rest[-1]}"
     if head in ("models", "capacity_pools") and len(rest) > 1:
-        return f"{rest[0]}: {' '.join(rest[1:]).replace('_', ' ')}"
-    return key.rpartition(".")[2].replace("_", " ")
+        name = ".".join(rest[1:])
+        return f"{rest[0]}: {_LABELS.get(name) or name.replace('.', ' ').replace('_', ' ')}"
+    words = rest[-1].replace("_", " ") if rest else head.replace("_", " ")
+    return _LABELS.get(key) or (f"agent: {words}" if head == "agent" else words)
 
 
 def shown(row: Row, value: Any) -> str:
@@ -193,11 +269,14 @@ def shown(row: Row, value: Any) -> str:
 def _amount(value: float, unit: str) -> str:
     if unit == "fraction":
         return f"{value * 100:g} %"
+    if unit == "seconds" and value >= _LONG_SECONDS and value % 60 == 0:
+        return f"{figure(value / 60)} min"
     if unit == "bytes":
         for size, name in _BYTES:
             if value and value % size == 0:
                 return f"{figure(value / size)} {name}"
-    return f"{figure(value)} {_UNITS.get(unit, '')}".rstrip()
+    shown_unit = "" if unit == "microunits" and not value else _UNITS.get(unit, "")
+    return f"{figure(value)} {shown_unit}".rstrip()
 
 
 def figure(value: float) -> str:

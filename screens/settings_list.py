@@ -18,6 +18,7 @@ from .settings_form import (
     Form,
     Row,
     applies_text,
+    figure,
     label,
     matching,
     now_text,
@@ -27,14 +28,19 @@ from .settings_form import (
     value_of,
 )
 from .sheet import LIT, column, safe
-from .text import Line, shorten
+from .text import Line, cells, shorten
 
 if TYPE_CHECKING:
     from .app import Screen
 
 GROUP_COLUMNS = 17
 _FAR = 1 << 30
-_FROM, _NOW, _RANGE = 8, 13, 20
+_FROM, _NOW, _WIDE_NOW, _RANGE = 8, 11, 16, 20
+_NAME, _SAVED, _LONG_RANGE = 28, 40, 36
+"""Columns that the name, the saved value and the range have at most."""
+_LONG_VALUE = 16
+"""Cells from which a saved value stands in full with the lit row too."""
+_HELP_ROWS = 2
 
 
 class SettingsList(UIControl):
@@ -157,14 +163,16 @@ class SettingsList(UIControl):
 
 
 def widths(room: int, *, wide: bool) -> dict[str, int]:
-    """How many cells each column has; the name and the saved value share what the others leave."""
-    rest = room - _FROM - _NOW - (_RANGE if wide else 0)
-    name = min(rest * 21 // 40, 36)
+    """How many cells each column has; the name and the saved value share what the others leave, then the range."""
+    now = _WIDE_NOW if wide else _NOW
+    rest = room - _FROM - now - (_RANGE if wide else 0)
+    name = min(rest * 22 // 42, _NAME)
+    saved = min(rest - name, _SAVED)
     return {
         "name": name,
-        "saved": min(rest - name, 40),
-        "now": _NOW,
-        **({"range": _RANGE} if wide else {}),
+        "saved": saved,
+        "now": now,
+        **({"range": min(_RANGE + rest - name - saved, _LONG_RANGE)} if wide else {}),
         "from": _FROM,
     }
 
@@ -180,10 +188,16 @@ def row_text(form: Form, row: Row, columns: dict[str, int]) -> str:
         "name": f" {label(str(row['key']))}",
         "saved": shown(row, row["saved"]),
         "now": _now(form, row, columns["now"] - 1),
-        "range": range_text(row),
+        "range": _short_range(row, columns.get("range", 0) - 1),
         "from": source_text(form, row),
     }
     return "".join(f"{column(safe(texts[name]), width - 1)} " for name, width in columns.items())
+
+
+def _short_range(row: Row, width: int) -> str:
+    """A bound that nobody reaches is left out where it has no room; the lit row tells it."""
+    text = range_text(row)
+    return f"{figure(row['low'])} and up" if row["low"] is not None and cells(text) > width else text
 
 
 def _now(form: Form, row: Row, width: int) -> str:
@@ -207,10 +221,12 @@ def about(form: Form, row: Row | None, width: int) -> list[Line]:
         return []
     edit = f"will be {shown(row, value_of(form, row))}" if row["key"] in form.edits else ""
     default = "required" if row["default"] is None else f"default {shown(row, row['default'])}"
-    parts = (f"{range_text(row)}{_unit(row)}", default, edit)
+    saved = shown(row, row["saved"])
+    whole = saved if cells(safe(saved)) > _LONG_VALUE else ""
+    parts = (whole, f"{range_text(row)}{_unit(row)}", default, edit)
     head: Line = [("class:text.strong", safe(row["key"]))]
     head += [("class:text.muted", f"   {safe(part)}") for part in parts if part]
-    help_rows = wrapped(f"{row['help']}.", width, "class:text.primary")[:1]
+    help_rows = wrapped(f"{row['help']}.", width, "class:text.primary")[:_HELP_ROWS]
     private = "; shown as a reference, never the secret" if row["privacy"] == "secret_reference" else ""
     tone = "class:warn.fg" if row["flag"] else "class:text.muted"
     return [head, *help_rows, [(tone, safe(f"{applies_text(row)}{private}"))]]

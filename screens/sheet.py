@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 SIDEWAYS = 8
 """Columns that a step to the side moves."""
+_NAME, _DOT, _PLAIN_DOT = "FLUZO", "  · ", "  - "
+_HEAD_GAPS = 6
 LIT = "class:bg.select class:text.on_select"
 
 
@@ -163,8 +165,16 @@ def column(text: str, width: int) -> str:
 
 
 def framed(screen: "Screen", head: Callable[[], Line], *parts: AnyContainer) -> AnyContainer:
-    """A page: a head, a rule, and what it shows."""
-    return HSplit([row(head), rule_window(screen), *parts])
+    """A page: a head, a rule, and what it shows.
+
+    It names its ground, so that the renderer writes every cell of it, also where the mark was painted past it.
+    """
+
+    def drawn() -> Line:
+        dot = _DOT if screen.glyphs.rail != "|" else _PLAIN_DOT
+        return [(style, dot if part == _DOT else part) for style, part in head()]
+
+    return HSplit([row(drawn), rule_window(screen), *parts], style="class:bg.base")
 
 
 def rule_window(screen: "Screen") -> Window:
@@ -172,11 +182,19 @@ def rule_window(screen: "Screen") -> Window:
 
 
 def headed(name: str, left: str, right: str, width: int) -> Line:
-    """The head of a page: its name and what it is about at the left, how it stands at the right."""
+    """The head of a page: its name and what it is about at the left, how it stands at the right.
+
+    The product's name stands before it where all of that has room.
+    """
+    brand: Line = [("", " ")]
+    used = cells(_NAME + _DOT)
+    if used + cells(name) + cells(left) + cells(right) + _HEAD_GAPS <= width:
+        brand += [("class:text.strong", _NAME), ("class:text.faint", _DOT)]
+        width -= used
     room = max(width - cells(name) - cells(right) - 6, 0)
     left = shorten(left, room) if left else ""
     gap = " " * max(width - cells(name) - cells(left) - cells(right) - 4, 1)
-    return [("", " "), ("class:text.strong", name), ("class:text.muted", f"  {left}{gap}{right}")]
+    return [*brand, ("class:text.strong", name), ("class:text.muted", f"  {left}{gap}{right}")]
 
 
 def hint_line(screen: "Screen", *hints: tuple[str, str]) -> str:

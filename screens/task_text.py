@@ -31,6 +31,8 @@ STYLES = {
 _MUTED, _PLAIN, _STRONG = "class:text.muted", "class:text.primary", "class:text.strong"
 _OUTPUT_ROWS = 12
 _TITLE = 120
+_TRACE = 8
+"""Characters of a trace id beside the list; the task in full has all of them."""
 
 
 WORDS = {"completed": "done", "pending": "queued", "ready": "queued"}
@@ -128,7 +130,7 @@ def about_task(
     rows.append([(_MUTED, "used: "), (_PLAIN, used)])
     queued = len(detail.get("interventions") or {})
     words = f"  {count(queued, 'message', 'messages')} queued to it" if queued else ""
-    rows.append([(_MUTED, "trace: "), (_PLAIN, trace_of(detail)), (_MUTED, words)])
+    rows.append([(_MUTED, "trace: "), (_PLAIN, trace_of(detail)[:_TRACE]), (_MUTED, words)])
     if detail["attempts"] and (model := detail["attempts"][-1].get("model")):
         rows.append([(_MUTED, "model: "), (_PLAIN, safe(model))])
     return rows

@@ -539,7 +539,7 @@ def test_a_float_opens_over_a_page_and_gives_the_keyboard_back_to_it() -> None:
         assert "Commands" in "\n".join(shown.draw())
         shown.keys(ESC)
         rows = shown.draw()
-        assert rows[0].startswith(" Keys")
+        assert rows[0].startswith(" FLUZO  · Keys")
         assert "Commands" not in "\n".join(rows)
         shown.keys(ESC)
         shown.draw()

@@ -48,7 +48,7 @@ def test_the_sessions_stand_by_their_last_use_with_what_they_came_to() -> None:
         assert "created 2026-01-01, 3 turns, 4k tokens" in rows
         assert 'last:  "It is fixed."' in rows
         assert "changed 1 file  +2 -1  a.py" in rows
-        assert "checks of the last task: checked" in rows
+        assert "checks of the last task: passed" in rows
         shown.keys(DOWN)
         rows = picture(shown)
         assert "recovered; R goes on with it (asks)" in rows

@@ -46,7 +46,7 @@ def test_a_limit_is_changed_on_the_screen_and_seen_in_the_file(tmp_path: Path, c
         with user_at(cwd=project.root, env=os.environ, columns=columns, rows=rows) as user:
             user.sees("Type a task")
             open_at(user, "max_turns", "harness.max_turns")
-            assert ("1 to 100000" in user.row("max turns  ")) == (columns >= 112)
+            assert ("1 to 100000" in user.row("turns per task  ")) == (columns >= 112)
             enter(user, "max_turns", "0")
             user.sees("harness.max_turns must be a whole number from 1 to 100000 (turns).")
             assert settings_text(project) == before
@@ -88,7 +88,7 @@ def test_a_file_that_changed_meanwhile_is_told_and_then_kept_or_taken_over(
             user.sees_no("The file was changed outside.")
             wanted = outside.replace("max_turns = 5", "max_turns = 9") if choice == "K" else outside
             assert settings_text(project) == wanted
-            assert re.search(rf"max turns +{'9' if choice == 'K' else '5'} +same", user.screen)
+            assert re.search(rf"turns per task +{'9' if choice == 'K' else '5'} +same", user.screen)
 
 
 def test_a_running_task_gets_another_limit_only_when_it_is_given_to_it(tmp_path: Path) -> None:
@@ -104,7 +104,7 @@ def test_a_running_task_gets_another_limit_only_when_it_is_given_to_it(tmp_path:
             user.sees("Saved; the running task keeps what it began with")
             user.types("A")
             user.sees("Limits of the running task")
-            assert user.row("max turns").split()[2:5] == ["1", "3", "1"]
+            assert user.row("turns per task").split()[2:5] == ["1", "3", "1"]
             user.picks(2)
             user.presses("enter")
             user.sees("The running task has the new limits")

@@ -121,8 +121,8 @@ def test_a_row_shows_what_is_saved_what_is_in_force_and_from_where(columns: int,
     async def work(shown: ScriptedScreen, file: ScriptedFile) -> None:
         await at(shown, "max_turns")
         picture = await press(shown)
-        row = row_of(picture, "max turns")
-        assert row.split("max turns")[1].split()[:2] == ["30", "80"] and row.endswith("flag")
+        row = row_of(picture, "turns per task")
+        assert row.split("turns per task")[1].split()[:2] == ["30", "80"] and row.endswith("flag")
         assert has(picture, "harness.max_turns 1 to 100000 turns default 30")
         assert has(picture, "locked by --set for this run")
         assert ("1 to 100000" in row) == (columns >= 112)
@@ -133,7 +133,7 @@ def test_a_row_shows_what_is_saved_what_is_in_force_and_from_where(columns: int,
 def test_groups_stand_at_the_left_and_are_jumped_to() -> None:
     async def work(shown: ScriptedScreen, file: ScriptedFile) -> None:
         picture = await press(shown)
-        assert has(picture, "> Models") and has(picture, "main: base url")
+        assert has(picture, "> Models") and has(picture, "main: endpoint")
         picture = await press(shown, "\t")
         assert has(picture, "> Limits")
         assert has(picture, "harness.max_turns")
@@ -151,11 +151,11 @@ def test_an_edit_is_marked_and_sent_with_the_file_it_stands_on() -> None:
         seen = str(file.file)
         await at(shown, "max_turns")
         picture = await press(shown, ENTER, "\x7f\x7f", "45", ENTER)
-        assert row_of(picture, "max turns").split("max turns")[1].split() == ["30", "45", "*", "edited"]
+        assert row_of(picture, "turns per task").split("turns per task")[1].split() == ["30", "45", "*", "edited"]
         assert has(picture, "1 change not saved") and saves(shown) == []
         picture = await press(shown, "s")
         assert saves(shown) == [SaveConfig({"harness.max_turns": 45}, seen)]
-        assert row_of(picture, "max turns").split("max turns")[1].split() == ["45", "same", "file"]
+        assert row_of(picture, "turns per task").split("turns per task")[1].split() == ["45", "same", "file"]
         assert has(picture, ".fluzo saved")
 
     at_settings(work)
@@ -184,7 +184,7 @@ def test_a_bad_value_is_refused_with_key_and_range_and_can_be_corrected(wanted: 
 
 def test_values_that_do_not_fit_together_are_told_at_once_and_not_sent() -> None:
     async def work(shown: ScriptedScreen, file: ScriptedFile) -> None:
-        await at(shown, "main: max output")
+        await at(shown, "max_output_tokens")
         picture = await press(shown, ENTER, "\x15", "40000", ENTER)
         assert has(picture, "leaves no room for input")
         picture = await press(shown, "s")
@@ -201,7 +201,7 @@ def test_values_that_do_not_fit_together_are_told_at_once_and_not_sent() -> None
 def test_toggles_and_choices_go_on_and_numbers_step_within_their_range() -> None:
     async def work(shown: ScriptedScreen, file: ScriptedFile) -> None:
         await at(shown, "tui.theme")
-        assert has(await press(shown, " "), "high-cont… *")
+        assert has(await press(shown, " "), "high-co… *")
         await press(shown, ESC)
         await at(shown, "reduced_motion")
         assert has(await press(shown, RIGHT), "on *")
@@ -222,7 +222,7 @@ def test_default_and_undo_take_an_edit_back() -> None:
         await at(shown, "max_turns")
         focus_back(shown)
         picture = await press(shown, "r")
-        assert row_of(picture, "max turns").split("max turns")[1].split() == ["5", "30", "*", "edited"]
+        assert row_of(picture, "turns per task").split("turns per task")[1].split() == ["5", "30", "*", "edited"]
         assert has(await press(shown, "u"), ".fluzo saved")
         await press(shown, "r", "s")
         assert saves(shown)[0].values == {"harness.max_turns": None}
@@ -274,7 +274,7 @@ def test_reload_takes_the_file_over_and_drops_the_edits() -> None:
         await press(shown)
         picture = await press(shown, "R")
         assert saves(shown) == [SaveConfig({}, str(file.file))]
-        assert row_of(picture, "max turns").split("max turns")[1].split() == ["7", "same", "file"]
+        assert row_of(picture, "turns per task").split("turns per task")[1].split() == ["7", "same", "file"]
         assert has(picture, ".fluzo saved")
 
     at_settings(work)
@@ -367,8 +367,8 @@ def test_limits_reach_the_running_task_after_a_preview_and_two_acts() -> None:
     async def work(shown: ScriptedScreen, file: ScriptedFile) -> None:
         await at(shown, "max_turns")
         picture = await press(shown, ENTER, "\x15", "10", ENTER, "A")
-        row = row_of(picture, "max turns")
-        assert row.split("max turns")[1].split()[:3] == ["30", "10", "12"] and "used up" in row
+        row = row_of(picture, "turns per task")
+        assert row.split("turns per task")[1].split()[:3] == ["30", "10", "12"] and "used up" in row
         await press(shown, "2", ENTER)
         assert applied(shown) == []
         shown.clock.time += 1

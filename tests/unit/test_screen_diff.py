@@ -192,7 +192,7 @@ def test_the_lists_tell_the_users_own_earlier_changes_apart() -> None:
     files = files_of(DIFF, CHANGES)
     assert [text(line) for line in file_rows(files)] == [
         "modified x b/y.py  +2 -1  you: changed before the task",
-        "deleted  old.py  +0 -1",
+        "deleted  old.py    +0 -1",
     ]
     detail = {
         "attempts": [{"baseline": {"versions": {"README.md": "d", "x b/y.py": "e"}}}],
