@@ -10,7 +10,7 @@ from typing import Any
 from .blocks import Block, Kind
 from .changes import add, close_streams, note, on_tool, put
 from .sanitize import last_lines, scan, visible_text
-from .state import Retrying, State, replace
+from .state import Retrying, State, heard, replace
 
 Reducer = Callable[[State, Any, float], State]
 
@@ -20,7 +20,7 @@ LIVE_ROWS = 3
 
 def _text_delta(state: State, delta: Any, now: float) -> State:
     kind: Kind = "thought" if delta.reasoning else "text"
-    state = replace(state, retrying=None) if state.retrying else state
+    state = heard(replace(state, retrying=None) if state.retrying else state, delta.task_id)
     last = next(iter(state.blocks.reversed()), None)
     if last is not None and last.kind == kind and last.state == "running" and last.turn == delta.turn:
         runs, carry = scan(delta.text, last.carry)
@@ -41,7 +41,7 @@ def _output_progress(state: State, update: Any, now: float) -> State:
 def _retry_progress(state: State, update: Any, now: float) -> State:
     """The request failed in passing; what it had streamed counts for nothing, and the next one begins anew."""
     retrying = Retrying(update.retry, update.retries, now + update.delay_seconds)
-    state = replace(close_streams(state, now), retrying=retrying)
+    state = heard(replace(close_streams(state, now), retrying=retrying), update.task_id)
     text = f"{visible_text(update.reason)}\nretry {update.retry} of {update.retries} in {update.delay_seconds:.0f} s"
     return note(state, text, "blocked", update.task_id)
 

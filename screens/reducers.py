@@ -19,7 +19,7 @@ from .changes import (
 )
 from .rows import command_text, cut_of, facts_of, state_of, subject_of, thousands
 from .sanitize import clean, visible_text
-from .state import Decided, Queued, State, TaskView, replace, with_task
+from .state import Decided, Queued, State, TaskView, heard, replace, with_task
 
 Reducer = Callable[[State, Any, float], State]
 
@@ -56,6 +56,7 @@ def _task_state(state: State, event: Any, now: float) -> State:
     state = with_task(
         state, task_id, state=new, reason=visible_text(event.payload.reason), since=since, state_since=now
     )
+    state = heard(state, task_id)
     if new in ENDED:
         state = replace(close_streams(state, now), requests=(), operations={}, retrying=None)
         if (row := _compaction_row(state)) is not None:
@@ -74,7 +75,7 @@ def _baseline(state: State, event: Any, now: float) -> State:
 
 
 def _turn_started(state: State, event: Any, now: float) -> State:
-    return with_task(close_streams(state, now), event.scope.task_id, turns=event.payload.turn)
+    return with_task(close_streams(state, now), event.scope.task_id, turns=event.payload.turn, asked_since=now)
 
 
 def _message_recorded(state: State, event: Any, now: float) -> State:
@@ -108,7 +109,7 @@ def _operation_requested(state: State, event: Any, now: float) -> State:
     verb = "check" if state.checking and asked.action == "execute" else verb_of(asked.tool, asked.action)
     operation_id = event.scope.operation_id
     tool = Tool(operation_id, asked.call_id, asked.tool, verb, subject_of(asked.summary), started=now)
-    state = close_streams(state, now)
+    state = heard(close_streams(state, now), event.scope.task_id)
     block = Block(0, "tool", event.scope.task_id, state="queued", at=event.at, tool=tool, turn=asked.turn)
     return replace(add(state, block), operations={**state.operations, operation_id: state.blocks.next})
 

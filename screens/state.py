@@ -217,6 +217,8 @@ class TaskView(NamedTuple):
     reason: str = ""
     since: float = 0.0
     state_since: float = 0.0
+    asked_since: float = 0.0
+    """When the model was asked, until the first sign of its answer; else 0."""
     turns: int = 0
     tokens: int = 0
     estimated: bool = False
@@ -314,3 +316,9 @@ def with_task(state: State, task_id: str, /, **fields: Any) -> State:
     """The state with fields of one task changed; a task not seen before begins here."""
     known = state.tasks.get(task_id) or TaskView(task_id)
     return state._replace(tasks={**state.tasks, task_id: known._replace(**fields)})
+
+
+def heard(state: State, task_id: str) -> State:
+    """The model has given a sign, or is not asked any more."""
+    view = state.tasks.get(task_id)
+    return with_task(state, task_id, asked_since=0.0) if view is not None and view.asked_since else state

@@ -14,7 +14,7 @@ from .blocks import Block
 from .controls import rows_content
 from .folding import fold_at, folded_row
 from .pointing import Pointer
-from .render import RAIL, BlockRenderer, has_gap
+from .render import RAIL, SILENT_SECONDS, BlockRenderer, has_gap
 from .state import State
 from .text import Fragment, Line, cells, drawable, justify
 
@@ -231,9 +231,9 @@ class Transcript(UIControl):
 
     def create_content(self, width: int, height: int) -> UIContent:
         state = self._state()
-        queued = self._queued(state, width) if self.follow else []
-        rows = self.visible(width, max(height - len(queued), 1))
-        lines = [self._with_rail(state, visible) for visible in rows] + queued
+        after = [*self._unheard(state), *self._queued(state, width)] if self.follow else []
+        rows = self.visible(width, max(height - len(after), 1))
+        lines = [self._with_rail(state, visible) for visible in rows] + after
         if not self.follow and len(state.blocks):
             lines = self._with_thumb(state, lines, width)
         return rows_content(lines)
@@ -253,6 +253,14 @@ class Transcript(UIControl):
             gap = " " * (width - 1 - used)
             lines[number] = [*lines[number], ("", gap), ("class:scrollbar.thumb", thumb)]
         return lines
+
+    def _unheard(self, state: State) -> list[Line]:
+        """That the model was asked and nothing has come of it yet: a large prompt takes a local server its time."""
+        task = state.task
+        if task is None or not task.asked_since or (quiet := self._now() - task.asked_since) < SILENT_SECONDS:
+            return []
+        rail = (RAIL.get(task.state, "class:state.idle"), f"{self.renderer.glyphs.rail} ")
+        return [[], [rail, ("class:text.faint", f"asked {drawable(state.model)}, no tokens yet for {quiet:.0f} s")]]
 
     def _queued(self, state: State, width: int) -> list[Line]:
         """What waits for the task's next safe step, greyed at the end."""

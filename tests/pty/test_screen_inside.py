@@ -248,6 +248,29 @@ def test_thinking_is_shown_apart_and_collapsed() -> None:
     inside(stream)
 
 
+def test_a_model_that_was_asked_and_is_silent_is_told_of_until_its_first_sign() -> None:
+    async def wait(shown: ScriptedScreen) -> None:
+        begin_task(shown)
+        feed(shown, [event(3, events.TurnStarted(1))])
+        shown.clock.time += 4
+        assert "no tokens yet" not in "\n".join(shown.draw())
+        shown.clock.time += 8
+        assert "asked scripted, no tokens yet for 12 s" in "\n".join(shown.draw())
+        feed(shown, [TextDelta("t_1", 1, 0, "Now.")])
+        assert "no tokens yet" not in "\n".join(shown.draw())
+        feed(shown, [event(4, events.TurnStarted(2))])
+        shown.clock.time += 9
+        assert "no tokens yet for 9 s" in "\n".join(shown.draw())
+        asked = events.OperationRequested("read_file", "read", "a.py", "f", 2, "c1")
+        feed(shown, [event(5, asked, "o_1")])
+        assert "no tokens yet" not in "\n".join(shown.draw())
+        feed(shown, [event(6, events.TurnStarted(3)), event(7, events.TaskStateChanged("running", "cancelled"))])
+        shown.clock.time += 9
+        assert "no tokens yet" not in "\n".join(shown.draw())
+
+    inside(wait)
+
+
 def test_a_tool_row_opens_in_place_and_its_header_stays() -> None:
     async def look(shown: ScriptedScreen) -> None:
         begin_task(shown)
