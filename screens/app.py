@@ -29,7 +29,7 @@ from .completion import ComposerCompleter, FileIndex
 from .composer import Composer
 from .frames import Frames
 from .intake import Intake, new_request_id, utc_now, warm
-from .keys import ACTIONS, DEV_MENU, Registry
+from .keys import ACTIONS, DEMO, DEV_MENU, Registry
 from .layout import Layout, arrange
 from .motion import Motion
 from .options import Options
@@ -73,9 +73,7 @@ class Screen:
         self.state = State(folder=options.folder, yolo=options.yolo)
         self.registry = Registry((*ACTIONS, DEV_MENU) if options.dev_menu else ACTIONS)
         if options.demo is not None:
-            from .demo import ACTION
-
-            self.registry.add(ACTION)
+            self.registry.add(*DEMO)
         self.recent: list[str] = []
         encoding = getattr(sys.stdout, "encoding", None) or "ascii"
         self.glyphs = glyphs_for(encoding, options.environ)

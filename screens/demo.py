@@ -5,22 +5,23 @@ repository put back to its start, with YOLO off.
 """
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from prompt_toolkit.key_binding import KeyBindings
 from prompt_toolkit.layout import AnyContainer, HSplit, Window
 from prompt_toolkit.layout.controls import UIContent, UIControl
+from prompt_toolkit.mouse_events import MouseEvent
 
-from .controls import joined, row, rows_content, text_control
-from .keys import Action
+from .clicking import Clicks
+from .controls import acting_keys, joined, row, rows_content, text_control
 from .state import SessionLeft, YoloChosen
 from .text import Line, cells, drawable, shorten, wrap
 
 if TYPE_CHECKING:
     from .app import Screen
 
-ACTION = Action("demo", "Scenes of this demo", ("F7",), "/demo", argument="number")
 BADGE: Line = [("class:bg.select class:text.on_select", " DEMO ")]
 _ABOUT_ROWS = 6
 _PROSE = 100
@@ -129,13 +130,21 @@ def _send(screen: "Screen", scene: Scene, number: int) -> None:
 
 
 class PickList(UIControl):
-    """The rows with one of them lit; as many as fit, the lit one among them."""
+    """The rows with one of them lit; as many as fit, the lit one among them. A click on the lit one is `enter`."""
 
-    def __init__(self, rows: Callable[[int], list[Line]], lit: Callable[[], int], keys: KeyBindings) -> None:
+    def __init__(
+        self,
+        rows: Callable[[int], list[Line]],
+        lit: Callable[[], int],
+        move: Callable[[int], None],
+        keys: KeyBindings,
+        enter: Callable[[], None] = lambda: None,
+    ) -> None:
         self._rows = rows
         self._lit = lit
         self._keys = keys
-        self._top = 0
+        self._top = self._count = 0
+        self._clicks = Clicks(self._at, lit, move, enter)
 
     def is_focusable(self) -> bool:
         return True
@@ -143,10 +152,18 @@ class PickList(UIControl):
     def get_key_bindings(self) -> KeyBindings:
         return self._keys
 
+    def mouse_handler(self, mouse_event: MouseEvent) -> None:
+        self._clicks.event(mouse_event)
+
+    def _at(self, y: int) -> int | None:
+        number = self._top + y
+        return number if number < self._count else None
+
     def create_content(self, width: int, height: int) -> UIContent:
         rows = self._rows(width)
+        self._count = len(rows)
         self._top = max(min(self._top, self._lit(), len(rows) - height), self._lit() - height + 1, 0)
-        return rows_content(rows[self._top : self._top + height])
+        return rows_content(rows[self._top : self._top + height], height)
 
 
 class Scenes:
@@ -158,11 +175,14 @@ class Scenes:
         self._screen = screen
         self._scenes = scenes
         self._lit = min(screen.scene_at, len(scenes) - 1)  # The one after the last.
-        self.focus = Window(PickList(self._rows, lambda: self._lit, self._bindings()), always_hide_cursor=True)
+        keys = moving(screen, self._move, len(scenes), {"demo.begin": self._enter})
+        rows = PickList(self._rows, lambda: self._lit, self._move, keys, self._enter)
+        self.focus = Window(rows, always_hide_cursor=True)
         self.container: AnyContainer = page(screen, self._head, self.focus, self._about, _ABOUT_ROWS)
 
     def hints(self) -> str:
-        return "Enter begins the scene  Up/Down choose  Esc back"
+        key = self._screen.registry.key
+        return f"{key('demo.begin')} begins the scene  {key('demo.up')}/{key('demo.down')} choose  Esc back"
 
     def refresh(self) -> None:
         """The list is what it was when it was opened."""
@@ -197,19 +217,14 @@ class Scenes:
         if script is not None:
             begin(self._screen, script, number)
 
-    def _bindings(self) -> KeyBindings:
-        return moving(self._move, len(self._scenes), {"enter": self._enter})
 
-
-def moving(move: Callable[[int], None], count: int, more: dict[str, Callable[[], None]]) -> KeyBindings:
-    """Up, Down, Home, End and the page keys, and what a page has beyond them."""
-    keys = KeyBindings()
-    steps = {"up": -1, "k": -1, "down": 1, "j": 1, "pageup": -8, "pagedown": 8, "home": -count, "end": count}
-    for key, step in steps.items():
-        keys.add(key)(lambda event, step=step: move(step))
-    for key, call in more.items():
-        keys.add(key)(lambda event, call=call: call())
-    return keys
+def moving(
+    screen: "Screen", move: Callable[[int], None], count: int, more: Mapping[str, Callable[[], None]]
+) -> KeyBindings:
+    """The keys that move through rows, and what a page has beyond them, by their actions."""
+    steps = {"up": -1, "down": 1, "page_up": -8, "page_down": 8, "top": -count, "end": count}
+    moves = {f"demo.{name}": partial(move, step) for name, step in steps.items()}
+    return acting_keys(screen, {**moves, **more})
 
 
 def page(

@@ -8,16 +8,16 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
 from prompt_toolkit.filters import Condition
-from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+from prompt_toolkit.key_binding import KeyBindings
 from prompt_toolkit.layout import AnyContainer, ConditionalContainer, HSplit, Window
 from prompt_toolkit.output import ColorDepth
 
 from fluzo.core.port import Ack
 
 from .announce import can_notify
-from .controls import joined, row, text_control
+from .clicking import Clicks
+from .controls import RowsList, acting_keys, joined, row, text_control
 from .entry import Entry
-from .keys import parse_key
 from .overlay import figures_text
 from .preferences import FIELDS, Trial, value_of
 from .render import wrapped
@@ -56,7 +56,11 @@ class DeveloperMenu:
         self._lit = _KEYS[0]
         self._saving = False
         self._entry = Entry(self._focused, self._searched)
-        self.focus = Window(text_control(lambda: joined(self._rows()), self._bindings()), always_hide_cursor=True)
+        self._keys_at: list[str] = []
+        """The setting in each row of the picture; nothing where it has none."""
+        clicks = Clicks(self._number_at, self._number, self._move, lambda: self._step(1))
+        control = RowsList(self._rows, clicks, self._bindings())
+        self.focus = Window(control, always_hide_cursor=True)
         sought = row(lambda: [("class:text.faint", f" / {self._entry.text or 'finds a setting'}")])
         hint = ConditionalContainer(sought, Condition(lambda: not self._entry.shown))
         about = Window(text_control(lambda: joined(self._about())), height=_ABOUT_ROWS, always_hide_cursor=True)
@@ -102,6 +106,7 @@ class DeveloperMenu:
             return [[], [("class:text.muted", f"   {safe(self._file.problem) or 'Reading the settings.'}")]]
         shown = self._shown()
         rows: list[Line] = []
+        keys_at: list[str] = []
         lit = 0
         for name, keys in GROUPS:
             found = [key for key in keys if key in shown]
@@ -110,7 +115,9 @@ class DeveloperMenu:
                 rows += [[], [("class:accent.primary", f"   {self._columns(name, heads)}")]]
                 lit = len(rows) + found.index(self._lit) if self._lit in found else lit
                 rows += [self._row(key) for key in found]
+                keys_at += ["", "", *found]
         first = max(lit + 1 - self._room(), 0)
+        self._keys_at = keys_at[first:]
         return rows[first:] or [[], [("class:text.muted", "   Nothing here has these words.")]]
 
     def _room(self) -> int:
@@ -205,7 +212,6 @@ class DeveloperMenu:
     # --- acts
 
     def _bindings(self) -> KeyBindings:
-        keys = KeyBindings()
         acts: dict[str, Callable[[], None]] = {
             "menu.down": lambda: self._move(1),
             "menu.up": lambda: self._move(-1),
@@ -218,17 +224,7 @@ class DeveloperMenu:
             "menu.defaults": self._defaults,
             "menu.find": lambda: self._entry.ask("/", self._entry.text, lambda text: None),
         }
-        for action, call in acts.items():
-            for shown in self._screen.registry.actions[action].keys:
-                keys.add(*parse_key(shown))(self._act(call))
-        return keys
-
-    def _act(self, call: Callable[[], None]) -> Callable[[KeyPressEvent], None]:
-        def act(event: KeyPressEvent) -> None:
-            self._screen.flash = ""
-            call()
-
-        return act
+        return acting_keys(self._screen, acts)
 
     def _focused(self, window: Window | None) -> None:
         self._entry.shown = window is not None
@@ -243,6 +239,14 @@ class DeveloperMenu:
         shown = self._shown()
         if self._lit in shown:
             self._lit = shown[max(0, min(shown.index(self._lit) + step, len(shown) - 1))]
+
+    def _number(self) -> int:
+        shown = self._shown()
+        return shown.index(self._lit) if self._lit in shown else -1
+
+    def _number_at(self, y: int) -> int | None:
+        key, shown = self._keys_at[y] if y < len(self._keys_at) else "", self._shown()
+        return shown.index(key) if key in shown else None
 
     def _step(self, step: int) -> None:
         """Another value of the lit setting: a step within its range, or the next of its choices."""

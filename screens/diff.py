@@ -80,7 +80,7 @@ class Changes:
         self._sheet.act("diff.split", self._other_form)
         self._sheet.act("diff.wrap", self._other_wrap)
         self._sheet.act("diff.copy", self._copy)
-        self._list.act("diff.open", lambda: self._open(self._list.lit))
+        self._list.entered("diff.open", lambda: self._open(self._list.lit))
 
     def hints(self) -> str:
         keys: tuple[tuple[str, str], ...]

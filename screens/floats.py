@@ -55,6 +55,11 @@ def boxed(
     )
 
 
+def at_row(shown: range, y: int) -> int | None:
+    """The number of what stands in a row below an empty one, None where nothing does."""
+    return shown[y - 1] if 0 < y <= len(shown) else None
+
+
 def window_of(lit: int, count: int, room: int) -> range:
     """The numbers of the rows to show so that the lit one is among them."""
     first = max(0, min(lit - room + 2, count - room))

@@ -5,7 +5,21 @@ Invariant: no action here approves anything. Approving is two acts inside a focu
 
 from typing import Literal, NamedTuple
 
-Context = Literal["global", "composer", "transcript", "card", "list", "diff", "pager", "settings", "menu"]
+Context = Literal[
+    "global",
+    "composer",
+    "transcript",
+    "card",
+    "palette",
+    "history",
+    "queue",
+    "list",
+    "diff",
+    "pager",
+    "settings",
+    "menu",
+    "demo",
+]
 
 
 class Action(NamedTuple):
@@ -112,6 +126,20 @@ ACTIONS = (
     Action("transcript.find", "Find", ("/",), "", "transcript"),
     Action("find.next", "Next match", ("n",), "", "transcript"),
     Action("find.previous", "Previous match", ("N",), "", "transcript"),
+    Action("palette.down", "Next command", ("Down",), "", "palette"),
+    Action("palette.up", "Previous command", ("Up",), "", "palette"),
+    Action("palette.run", "Run it", ("Enter",), "", "palette"),
+    Action("palette.write", "Put what was typed in the composer, as a command", ("Tab",), "", "palette"),
+    Action("history.down", "Next, which was sent before it", ("Down", "Ctrl+N", "Ctrl+R"), "", "history"),
+    Action("history.up", "Previous", ("Up",), "", "history"),
+    Action("history.take", "Take it into the composer; nothing is sent", ("Enter",), "", "history"),
+    Action("history.folders", "This folder, or all", ("Tab",), "", "history"),
+    Action("queue.down", "Next message", ("Down", "j"), "", "queue"),
+    Action("queue.up", "Previous message", ("Up", "k"), "", "queue"),
+    Action("queue.edit", "Take it back into the composer, to edit it", ("Enter",), "", "queue"),
+    Action("queue.earlier", "Before the one before it", ("K",), "", "queue"),
+    Action("queue.later", "After the one after it", ("J",), "", "queue"),
+    Action("queue.drop", "Drop it", ("d", "Delete"), "", "queue"),
     *_moves("list"),
     Action("list.open", "Look (runs nothing)", ("Enter",), "", "list"),
     Action("list.resume", "Sessions: go on with the blocked task (asks first)", ("R",), "", "list"),
@@ -168,6 +196,23 @@ ACTIONS = (
 
 DEV_MENU = Action("devmenu", "Developer menu", ("F12",), "/devmenu")
 """Only where `--dev-menu` or `tui.dev_menu` asks for it."""
+
+DEMO = (
+    Action("demo", "Scenes of this demo", ("F7",), "/demo", argument="number"),
+    Action("demo.down", "Next row", ("Down", "j"), "", "demo"),
+    Action("demo.up", "Previous row", ("Up", "k"), "", "demo"),
+    Action("demo.page_down", "Page down", ("PgDn",), "", "demo"),
+    Action("demo.page_up", "Page up", ("PgUp",), "", "demo"),
+    Action("demo.top", "To the beginning", ("Home",), "", "demo"),
+    Action("demo.end", "To the end", ("End",), "", "demo"),
+    Action("demo.begin", "Scenes: begin it", ("Enter",), "", "demo"),
+    Action("demo.fps_60", "The mark: 60 frames per second", ("6",), "", "demo"),
+    Action("demo.fps_30", "The mark: 30 frames per second", ("3",), "", "demo"),
+    Action("demo.fps_15", "The mark: 15 frames per second", ("1",), "", "demo"),
+    Action("demo.fps_0", "The mark: no frames", ("0",), "", "demo"),
+    Action("demo.motion", "The mark: reduced motion or not", ("r",), "", "demo"),
+)
+"""Only in `fluzo demo --interactive`; nothing of it exists in a live session."""
 
 _SPECIAL = {
     "enter": "enter",

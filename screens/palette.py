@@ -3,15 +3,16 @@
 Enter runs the lit row and nothing else; with no match it does nothing.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Literal
 
 from prompt_toolkit.buffer import Buffer
-from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.layout import AnyContainer, Window
 from prompt_toolkit.layout.controls import BufferControl
 
-from .floats import box_size, boxed, window_of
+from .clicking import Clicks
+from .controls import RowsList, acting_keys
+from .floats import at_row, box_size, boxed, window_of
 from .keys import Action
 from .text import Line, cells, shorten
 
@@ -53,9 +54,18 @@ class Palette:
     def __init__(self, screen: "Screen") -> None:
         self._screen = screen
         self._lit = 0
+        self._shown = range(0)
         self._buffer = Buffer(multiline=False, on_text_changed=lambda _: self._reset())
-        self.focus = Window(BufferControl(self._buffer, key_bindings=self._bindings()), height=1)
-        self.container: AnyContainer = boxed(screen, lambda: "Commands", "Enter run  Esc close", self._rows, self.focus)
+        acts: dict[str, Callable[[], object]] = {
+            "palette.down": lambda: self._light(1),
+            "palette.up": lambda: self._light(-1),
+            "palette.run": self._run,
+            "palette.write": self._write,
+        }
+        self.focus = Window(BufferControl(self._buffer, key_bindings=acting_keys(screen, acts)), height=1)
+        clicks = Clicks(lambda y: at_row(self._shown, y), lambda: self._lit, self._light, self._run)
+        rows = Window(RowsList(self._rows, clicks), always_hide_cursor=True)
+        self.container: AnyContainer = boxed(screen, lambda: "Commands", "Enter run  Esc close", rows, self.focus)
 
     def hints(self) -> str:
         return "Enter run  Up/Down choose  Esc close"
@@ -69,46 +79,36 @@ class Palette:
     def _found(self) -> list[Action]:
         return matching(self._buffer.text, self._screen.registry.commands(), self._screen.recent)
 
-    def _rows(self) -> Line:
+    def _rows(self) -> list[Line]:
         found = self._found()
         columns, height = box_size(self._screen)
         room, width = height - 4, columns - 4
         if not found:
-            text = f'\nno match. Enter does nothing; Tab puts "/{self._buffer.text}" in the composer'
-            return [("class:text.muted", text)]
-        rows: Line = [("", "\n")]
-        for number in window_of(self._lit, len(found), room):
+            self._shown = range(0)
+            text = f'no match. Enter does nothing; Tab puts "/{self._buffer.text}" in the composer'
+            return [[], [("class:text.muted", text)]]
+        rows: list[Line] = [[]]
+        self._shown = window_of(self._lit, len(found), room)
+        for number in self._shown:
             action = found[number]
             style = "class:bg.select class:text.on_select" if number == self._lit else "class:text.primary"
             keys = action.keys[0] if action.keys else ""
             left = shorten(action.title, width - 28)
             mark = ">" if number == self._lit else " "
             text = f"{mark} {left}{' ' * (width - 28 - cells(left))}{action.slash:<16}{keys:<10}"
-            rows.append((style, f"{text}\n"))
+            rows.append([(style, text)])
         return rows
 
-    def _bindings(self) -> KeyBindings:
-        keys = KeyBindings()
+    def _light(self, step: int) -> None:
+        self._lit = max(0, min(self._lit + step, len(self._found()) - 1))
 
-        @keys.add("down")
-        def down(event: KeyPressEvent) -> None:
-            self._lit = min(self._lit + 1, max(len(self._found()) - 1, 0))
-
-        @keys.add("up")
-        def up(event: KeyPressEvent) -> None:
-            self._lit = max(self._lit - 1, 0)
-
-        @keys.add("enter")
-        def run(event: KeyPressEvent) -> None:
-            found = self._found()
-            if found:
-                self._screen.views.close()
-                self._screen.run_action(found[min(self._lit, len(found) - 1)].id)
-
-        @keys.add("tab")
-        def to_composer(event: KeyPressEvent) -> None:
-            text = self._buffer.text
+    def _run(self) -> None:
+        found = self._found()
+        if found:
             self._screen.views.close()
-            self._screen.composer.insert(f"/{text.lstrip('/')}")
+            self._screen.run_action(found[min(self._lit, len(found) - 1)].id)
 
-        return keys
+    def _write(self) -> None:
+        text = self._buffer.text
+        self._screen.views.close()
+        self._screen.composer.insert(f"/{text.lstrip('/')}")

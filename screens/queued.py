@@ -4,34 +4,20 @@ Invariant: what is shown is what the runtime holds. Each act is asked of it and 
 that the agent took meanwhile stays taken.
 """
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Literal
 
-from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.layout import AnyContainer, Window
-from prompt_toolkit.layout.controls import UIContent, UIControl
 
-from .controls import rows_content
-from .floats import box_size, boxed, window_of
+from .chrome import keys_in_words
+from .clicking import Clicks
+from .controls import RowsList, acting_keys
+from .floats import at_row, box_size, boxed, window_of
 from .state import Queued
 from .text import Line, drawable, shorten
 
 if TYPE_CHECKING:
     from .app import Screen
-
-
-class _List(UIControl):
-    def __init__(self, view: "QueueView") -> None:
-        self._view = view
-        self._keys = view.bindings()
-
-    def is_focusable(self) -> bool:
-        return True
-
-    def get_key_bindings(self) -> KeyBindings:
-        return self._keys
-
-    def create_content(self, width: int, height: int) -> UIContent:
-        return rows_content(self._view.rows()[:height])
 
 
 class QueueView:
@@ -42,12 +28,23 @@ class QueueView:
     def __init__(self, screen: "Screen") -> None:
         self._screen = screen
         self._lit = 0
-        self.focus = Window(_List(self), always_hide_cursor=True)
-        foot = "Enter edit  K/J up or down  d drop  Esc back"
-        self.container: AnyContainer = boxed(screen, lambda: "Queued messages", foot, self.focus)
+        self._shown = range(0)
+        acts: dict[str, Callable[[], object]] = {
+            "queue.down": lambda: self._light(1),
+            "queue.up": lambda: self._light(-1),
+            "queue.edit": self._edit,
+            "queue.earlier": lambda: self._move(-1),
+            "queue.later": lambda: self._move(1),
+            "queue.drop": self._drop,
+        }
+        clicks = Clicks(lambda y: at_row(self._shown, y), lambda: self._lit, self._light, self._edit)
+        control = RowsList(self.rows, clicks, acting_keys(screen, acts))
+        self.focus = Window(control, always_hide_cursor=True)
+        self.container: AnyContainer = boxed(screen, lambda: "Queued messages", self.hints(), self.focus)
 
     def hints(self) -> str:
-        return "Enter edit  K/J order  d drop  Esc back"
+        wanted = [(f"queue.{name}", name) for name in ("edit", "earlier", "later", "drop")]
+        return f"{keys_in_words(self._screen.registry, wanted)}  Esc back"
 
     def refresh(self) -> None:
         self._lit = max(min(self._lit, len(self._screen.state.queued) - 1), 0)
@@ -56,9 +53,11 @@ class QueueView:
         queued = self._screen.state.queued
         columns, height = box_size(self._screen)
         if not queued:
+            self._shown = range(0)
             return [[], [("class:text.muted", "Nothing is queued.")]]
         found: list[Line] = [[]]
-        for number in window_of(self._lit, len(queued), height - 3):
+        self._shown = window_of(self._lit, len(queued), height - 3)
+        for number in self._shown:
             item, lit = queued[number], number == self._lit
             style = "class:bg.select class:text.on_select" if lit else "class:text.primary"
             state = "" if item.id else "  sending"
@@ -77,6 +76,9 @@ class QueueView:
             self._screen.say("This message is on its way to the runtime")
             return None
         return item
+
+    def _light(self, step: int) -> None:
+        self._lit = max(0, min(self._lit + step, len(self._screen.state.queued) - 1))
 
     def _edit(self) -> None:
         item, screen = self._item, self._screen
@@ -105,23 +107,3 @@ class QueueView:
             rest[0], rest[1] = rest[1], rest[0]
             screen.link.requeue(item.task_id, [(found.id, found.text) for found in rest])
             self._lit = max(self._lit + step, 0)
-
-    def bindings(self) -> KeyBindings:
-        keys = KeyBindings()
-
-        @keys.add("down")
-        @keys.add("j")
-        def down(event: KeyPressEvent) -> None:
-            self._lit = min(self._lit + 1, max(len(self._screen.state.queued) - 1, 0))
-
-        @keys.add("up")
-        @keys.add("k")
-        def up(event: KeyPressEvent) -> None:
-            self._lit = max(self._lit - 1, 0)
-
-        keys.add("enter")(lambda event: self._edit())
-        keys.add("d")(lambda event: self._drop())
-        keys.add("delete")(lambda event: self._drop())
-        keys.add("K")(lambda event: self._move(-1))
-        keys.add("J")(lambda event: self._move(1))
-        return keys

@@ -25,7 +25,7 @@ class Sessions(ListPage):
 
     def __init__(self, screen: "Screen") -> None:
         super().__init__(screen, "sessions", SessionList, lambda record: str(record["updated_at"]))
-        self.sheet.act("list.open", self._open)
+        self.sheet.entered("list.open", self._open)
         self.sheet.act("list.resume", self._resume)
         self.sheet.act("list.rename", self._rename)
 

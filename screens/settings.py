@@ -67,7 +67,6 @@ class Settings:
 
     def _bind(self) -> None:
         acts: dict[str, Callable[[], None]] = {
-            "settings.edit": self._edit,
             "settings.more": lambda: self._step(1),
             "settings.less": lambda: self._step(-1),
             "settings.save": self._save,
@@ -78,6 +77,7 @@ class Settings:
             "settings.reload": self._reload,
             "settings.keep": self._keep,
         }
+        self.list.entered("settings.edit", self._edit)
         for action_id, call in acts.items():
             self.list.act(action_id, call)
         self.list.keys.add("escape")(lambda event: self.leave())

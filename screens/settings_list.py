@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING
 
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.layout.controls import UIContent, UIControl
+from prompt_toolkit.mouse_events import MouseEvent
 
+from .clicking import Clicks
 from .controls import rows_content
 from .keys import parse_key
 from .layout import STANDARD_COLUMNS
@@ -59,6 +61,10 @@ class SettingsList(UIControl):
         self._asked_group = ""
         self.wanted = ""
         self.rows: list[Row] = []
+        self._numbers: list[int | None] = []
+        """Which setting stands in each line; headings have none."""
+        self._enter: Callable[[], object] = lambda: None
+        self._clicks = Clicks(self._number_at, lambda: self._at, self.move, self._entered)
         self.keys = KeyBindings()
         moves: dict[str, Callable[[], None]] = {
             "settings.down": lambda: self.move(1),
@@ -83,6 +89,24 @@ class SettingsList(UIControl):
         """Have the keys of an action call a function."""
         for key in self._screen.registry.actions[action_id].keys:
             self.keys.add(*parse_key(key))(partial(self._call, call))
+
+    def entered(self, action_id: str, call: Callable[[], object]) -> None:
+        """`act`, also for a click on the lit row."""
+        self._enter = call
+        self.act(action_id, call)
+
+    def _entered(self) -> None:
+        self._screen.flash = ""
+        self._touched()
+        self._enter()
+
+    def mouse_handler(self, mouse_event: MouseEvent) -> None:
+        self._clicks.event(mouse_event)
+
+    def _number_at(self, y: int) -> int | None:
+        """The setting in a row of the picture, the first of which names the columns."""
+        line = self._top + y - 1
+        return self._numbers[line] if y and line < len(self._numbers) else None
 
     def _call(self, call: Callable[[], object], event: KeyPressEvent) -> None:
         self._screen.flash = ""
@@ -140,14 +164,17 @@ class SettingsList(UIControl):
         self._top = min(max(self._top, lit_line - room + 1), max(lit_line - 1, 0))
         self._top = max(0, min(self._top, len(lines) - room))
         visible = lines[self._top : self._top + room]
-        return rows_content([[("", " "), *names(columns)], *visible])
+        return rows_content([[("", " "), *names(columns)], *visible], height)
 
     def _lines(self, columns: dict[str, int], width: int) -> tuple[list[Line], int]:
         form, lines, lit_line, group = self._form(), list[Line](), 0, ""
+        self._numbers = []
         for number, row in enumerate(self.rows):
             if row["group"] != group:
                 group = str(row["group"])
                 lines.append([("class:text.strong", f" {group}")])
+                self._numbers.append(None)
+            self._numbers.append(number)
             text = row_text(form, row, columns)
             if number == self._at:
                 lit_line = len(lines)

@@ -10,11 +10,14 @@ from typing import TYPE_CHECKING
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.layout import AnyContainer, HSplit, Window
 from prompt_toolkit.layout.controls import UIContent, UIControl
+from prompt_toolkit.mouse_events import MouseEvent
 
 from fluzo.core.port import Query, Snapshot, TaskDetail, TaskList
 
+from .clicking import Clicks
 from .controls import row, rows_content
 from .keys import Context, parse_key
+from .pointing import WHEEL_ROWS
 from .sanitize import visible_text
 from .state import State
 from .text import Line, cells, cut_line, drawable, shorten
@@ -53,6 +56,9 @@ class Sheet(UIControl):
         self._picks = picks
         self._shifts = shifts
         self.keys = KeyBindings()
+        wheel_rows = 1 if picks else WHEEL_ROWS
+        self._clicks = Clicks(self._at, lambda: self.lit, self.move, self._entered, wheel_rows)
+        self._enter: Callable[[], object] = lambda: None
         self.top, self.left, self.lit = 0, 0, 0
         self.width, self.height = screen.layout.columns, max(screen.layout.rows - 3, 1)
         self.find = ""
@@ -74,6 +80,23 @@ class Sheet(UIControl):
     def _call(self, call: Callable[[], object], event: KeyPressEvent) -> None:
         self._screen.flash = ""
         call()
+
+    def mouse_handler(self, mouse_event: MouseEvent) -> None:
+        """The wheel moves; a click lights a row, and one on the lit row is what `entered` named."""
+        self._clicks.event(mouse_event)
+
+    def entered(self, action_id: str, call: Callable[[], object]) -> None:
+        """`act`, also for a click on the lit row."""
+        self._enter = call
+        self.act(action_id, call)
+
+    def _entered(self) -> None:
+        self._screen.flash = ""
+        self._enter()
+
+    def _at(self, y: int) -> int | None:
+        number = self.top + y
+        return number if self._picks and number < len(self._rows()) else None
 
     def move(self, rows: int) -> None:
         last = max(len(self._rows()) - 1, 0)
@@ -130,7 +153,7 @@ class Sheet(UIControl):
                 shown.append(_lit(drawn, width - 1))
             else:
                 shown.append([("", " "), *(highlighted(drawn, self.find) if self.find else drawn)])
-        return rows_content(shown)
+        return rows_content(shown, height if self._picks else 0)
 
 
 def fitted(line: Line, left: int, width: int) -> Line:

@@ -33,7 +33,7 @@ STATES: Mapping[str, str] = {
     "cancelled": "you stopped it: grey, still",
     "recovered": "was cut off and is only read: dim, still",
 }
-RATES: Mapping[str, int] = {"6": 60, "3": 30, "1": 15, "0": 0}
+RATES = (60, 30, 15, 0)
 """Key to frames per second."""
 
 SAMPLES = (
@@ -101,9 +101,9 @@ class States:
         self._screen = screen
         self._lit = 0
         self._words = tuple(STATES)
-        more: dict[str, Callable[[], None]] = {key: self._rate_key(rate) for key, rate in RATES.items()}
-        keys = moving(self._move, len(STATES), {**more, "r": self._reduce})
-        self.focus = Window(PickList(self._rows, lambda: self._lit, keys), always_hide_cursor=True)
+        more: dict[str, Callable[[], None]] = {f"demo.fps_{rate}": self._rate_key(rate) for rate in RATES}
+        keys = moving(screen, self._move, len(STATES), {**more, "demo.motion": self._reduce})
+        self.focus = Window(PickList(self._rows, lambda: self._lit, self._move, keys), always_hide_cursor=True)
         self._mark = Window(height=ROWS, always_hide_cursor=True)
         self.container: AnyContainer = HSplit([self._mark, page(screen, self._head, self.focus, self._about, 2)])
 
@@ -112,7 +112,9 @@ class States:
         return Specimen(self._mark, Rect(1, 0, COLUMNS, ROWS), self._words[self._lit])
 
     def hints(self) -> str:
-        return "6 3 1 0 rate  r reduced  Up/Down state  Esc back"
+        key = self._screen.registry.key
+        rates = " ".join(key(f"demo.fps_{rate}") for rate in RATES)
+        return f"{rates} rate  {key('demo.motion')} reduced  {key('demo.up')}/{key('demo.down')} state  Esc back"
 
     def refresh(self) -> None:
         """What is shown here is nobody's state."""

@@ -30,7 +30,7 @@ class Tasks(ListPage):
 
     def __init__(self, screen: "Screen") -> None:
         super().__init__(screen, "tasks", TaskList)
-        self.sheet.act("list.open", self._open)
+        self.sheet.entered("list.open", self._open)
         self.sheet.act("list.answer", self._answer)
         self.sheet.act("list.cancel", lambda: cancel(screen, self.lit))
         self.sheet.act("list.force", self._force)

@@ -6,13 +6,14 @@ gives back what was there before.
 
 from typing import TYPE_CHECKING, Literal
 
-from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+from prompt_toolkit.key_binding import KeyBindings
 from prompt_toolkit.layout import AnyContainer, HSplit, VSplit, Window
 from prompt_toolkit.layout.controls import FormattedTextControl
 
 from fluzo.core.port import Ack
 
-from .controls import joined, text_control
+from .clicking import Clicks
+from .controls import RowsList
 from .keys import parse_key
 from .preferences import Trial
 from .settings_file import SettingsFile
@@ -38,7 +39,13 @@ class ThemePicker:
         self._trial = Trial(screen, self)
         self._file = SettingsFile(screen)
         self._lit = max(THEMES.index(screen.theme) if screen.theme in THEMES else 0, 0)
-        control = text_control(lambda: joined(self._rows()), self._bindings())
+        clicks = Clicks(
+            lambda y: y if y < len(THEMES) else None,
+            lambda: self._lit,
+            lambda step: self._light(self._lit + step),
+            self._apply,
+        )
+        control = RowsList(self._rows, clicks, self._bindings())
         self.focus = Window(control, height=len(THEMES) + 2, always_hide_cursor=True, style="class:bg.overlay")
         edge = "class:border.focus class:bg.overlay"
 
@@ -97,17 +104,17 @@ class ThemePicker:
         for number in range(len(THEMES)):
             keys.add(str(number + 1))(lambda event: self._light(int(event.data) - 1))
 
-        @keys.add("enter")
-        def apply(event: KeyPressEvent) -> None:
-            screen = self._screen
-            if not self._fixed():
-                self._trial.keep([KEY])
-            screen.views.close()
-            screen.say(f"Theme of this session: {screen.theme}")
-
+        keys.add("enter")(lambda event: self._apply())
         for shown in self._screen.registry.actions["menu.save"].keys:
             keys.add(*parse_key(shown))(lambda event: self._save())
         return keys
+
+    def _apply(self) -> None:
+        screen = self._screen
+        if not self._fixed():
+            self._trial.keep([KEY])
+        screen.views.close()
+        screen.say(f"Theme of this session: {screen.theme}")
 
     def _save(self) -> None:
         screen, theme = self._screen, self._screen.theme

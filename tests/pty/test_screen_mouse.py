@@ -4,6 +4,7 @@ import random
 import re
 
 import pytest
+from support.mouse import click, drag, find, press, release
 from support.screen_inside import ScriptedScreen, ask, begin_task, feed, inside, request
 from support.scripted_port import event
 
@@ -16,29 +17,6 @@ from fluzo.screens.plain import plain_text
 from fluzo.screens.state import MessagesRead, PageRead, Toggled
 
 REPLY = "The remainder was **dropped** because each share was rounded on its own.\n\n```python\ntotal = 1\n```\n"
-
-
-def press(shown: ScriptedScreen, x: int, y: int) -> None:
-    shown.keys(f"\x1b[<0;{x + 1};{y + 1}M")
-
-
-def drag(shown: ScriptedScreen, x: int, y: int) -> None:
-    shown.keys(f"\x1b[<32;{x + 1};{y + 1}M")
-
-
-def release(shown: ScriptedScreen, x: int, y: int) -> None:
-    shown.keys(f"\x1b[<0;{x + 1};{y + 1}m")
-
-
-def click(shown: ScriptedScreen, x: int, y: int) -> None:
-    press(shown, x, y)
-    release(shown, x, y)
-
-
-def find(rows: list[str], text: str) -> tuple[int, int]:
-    """Column and row of a text on the screen."""
-    number = next(n for n, row in enumerate(rows) if text in row)
-    return rows[number].index(text), number
 
 
 def thumb(rows: list[str]) -> bool:
