@@ -4,11 +4,11 @@ Results are complete values; nothing lazy outlives the call, so no cursor holds 
 """
 
 import sqlite3
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
-from peewee import ModelSelect, SqliteDatabase
+from peewee import SqliteDatabase
 
 from fluzo.core.contracts import SessionSummary
 from fluzo.core.events import Event
@@ -26,17 +26,11 @@ from fluzo.core.records import (
 from fluzo.storage import artifacts
 from fluzo.storage.database import ARTIFACTS, DATABASE, damaged, raw, storage_error
 from fluzo.storage.rows import (
+    EVENT_SELECT,
     TABLES,
-    ArtifactRow,
-    AttemptRow,
-    EventRow,
-    GrantRow,
-    MessageRow,
-    OperationRow,
-    SessionRow,
-    TaskRow,
     event_from_row,
     from_row,
+    scrub,
 )
 
 R = TypeVar("R")
@@ -58,13 +52,10 @@ _LINES = f"""SELECT CAST(total(json_extract(change.value, '$.added')) AS INTEGER
 _PATHS = f"SELECT DISTINCT json_extract(change.value, '$.path') AS path {_CHANGES} ORDER BY path LIMIT ?"
 
 
-def _select(record_type: type[Any]) -> ModelSelect:
-    table = TABLES[record_type]
-    return table.model.select(*table.columns)
-
-
-def _all(db: SqliteDatabase, record_type: type[R], query: ModelSelect) -> tuple[R, ...]:
-    return _decoded(query.tuples().execute(db), lambda row: from_row(record_type, row))
+def _all(db: SqliteDatabase, record_type: type[R], clauses: str, *values: object) -> tuple[R, ...]:
+    """The records of the rows that `clauses`, what follows the table's name, choose and order."""
+    rows = raw(db).execute(f"{TABLES[record_type].select} {clauses}", values)
+    return _decoded(rows, lambda row: from_row(record_type, row))
 
 
 def _decoded(rows: Iterable[Any], convert: Callable[[Any], R]) -> tuple[R, ...]:
@@ -74,67 +65,62 @@ def _decoded(rows: Iterable[Any], convert: Callable[[Any], R]) -> tuple[R, ...]:
         raise damaged("A row holds something that Fluzo did not write.") from exc
 
 
-def _one(db: SqliteDatabase, record_type: type[R], query: ModelSelect) -> R | None:
-    found = _all(db, record_type, query.limit(1))
+def _one(db: SqliteDatabase, record_type: type[R], clauses: str, *values: object) -> R | None:
+    found = _all(db, record_type, f"{clauses} LIMIT 1", *values)
     return found[0] if found else None
 
 
 def session(db: SqliteDatabase, session_id: str) -> Session | None:
-    return _one(db, Session, _select(Session).where(SessionRow.id == session_id))
+    return _one(db, Session, "WHERE id = ?", session_id)
 
 
 def task(db: SqliteDatabase, task_id: str) -> Task | None:
-    return _one(db, Task, _select(Task).where(TaskRow.id == task_id))
+    return _one(db, Task, "WHERE id = ?", task_id)
 
 
 def task_by_request(db: SqliteDatabase, request_id: str) -> Task | None:
     # The second condition lets SQLite use the partial index; an empty request id names no task.
-    return _one(db, Task, _select(Task).where(TaskRow.request_id == request_id, TaskRow.request_id != ""))
+    return _one(db, Task, "WHERE request_id = ? AND request_id != ''", scrub(request_id))
 
 
 def attempts(db: SqliteDatabase, task_id: str) -> tuple[Attempt, ...]:
-    return _all(db, Attempt, _select(Attempt).where(AttemptRow.task_id == task_id).order_by(AttemptRow.number))
+    return _all(db, Attempt, "WHERE task_id = ? ORDER BY number", task_id)
 
 
 def operations(db: SqliteDatabase, task_id: str) -> tuple[OperationRecord, ...]:
-    query = _select(OperationRecord).where(OperationRow.task_id == task_id).order_by(OperationRow.row)
-    return _all(db, OperationRecord, query)
+    return _all(db, OperationRecord, "WHERE task_id = ? ORDER BY row", task_id)
 
 
 def grants(db: SqliteDatabase, task_id: str) -> tuple[Grant, ...]:
     """The grants of a task, oldest first; those of no task for an empty id."""
-    owner = GrantRow.task_id == task_id if task_id else GrantRow.task_id.is_null()
-    return _all(db, Grant, _select(Grant).where(owner).order_by(GrantRow.row))
+    return _all(db, Grant, "WHERE task_id IS ? ORDER BY row", task_id or None)
 
 
 def artifact(db: SqliteDatabase, artifact_id: str) -> Artifact | None:
-    return _one(db, Artifact, _select(Artifact).where(ArtifactRow.id == artifact_id))
+    return _one(db, Artifact, "WHERE id = ?", artifact_id)
 
 
 def artifact_ids(db: SqliteDatabase) -> frozenset[str]:
-    return frozenset(row[0] for row in ArtifactRow.select(ArtifactRow.id).tuples().execute(db))
+    return frozenset(row[0] for row in raw(db).execute("SELECT id FROM artifacts"))
 
 
 def messages(db: SqliteDatabase, session_id: str) -> tuple[StoredMessage, ...]:
-    query = _select(StoredMessage).where(MessageRow.session_id == session_id).order_by(MessageRow.position)
-    return _all(db, StoredMessage, query)
+    return _all(db, StoredMessage, "WHERE session_id = ? ORDER BY position", session_id)
 
 
 def message_page(
     db: SqliteDatabase, session_id: str, *, limit: int, before_position: int = 0
 ) -> tuple[StoredMessage, ...]:
     """The last `limit` messages of a session before a position (0: the end), oldest first."""
-    query = _select(StoredMessage).where(MessageRow.session_id == session_id)
-    if before_position:
-        query = query.where(MessageRow.position < before_position)
-    return _all(db, StoredMessage, query.order_by(MessageRow.position.desc()).limit(limit))[::-1]
+    before = before_position or 2**63 - 1
+    clauses = "WHERE session_id = ? AND position < ? ORDER BY position DESC LIMIT ?"
+    return _all(db, StoredMessage, clauses, session_id, before, limit)[::-1]
 
 
 def events_after(db: SqliteDatabase, seq: int, *, task_id: str = "", limit: int = 1000) -> tuple[Event, ...]:
-    query = EventRow.select().where(EventRow.seq > seq)
-    if task_id:
-        query = query.where(EventRow.task_id == task_id)
-    return _decoded(query.order_by(EventRow.seq).limit(limit).tuples().execute(db), event_from_row)
+    of_task, values = ("AND task_id = ?", (seq, task_id, limit)) if task_id else ("", (seq, limit))
+    rows = raw(db).execute(f"{EVENT_SELECT} WHERE seq > ? {of_task} ORDER BY seq LIMIT ?", values)
+    return _decoded(rows, event_from_row)
 
 
 def last_seq(db: SqliteDatabase) -> int:
@@ -143,15 +129,14 @@ def last_seq(db: SqliteDatabase) -> int:
 
 
 def unfinished(db: SqliteDatabase) -> tuple[tuple[Attempt, ...], tuple[OperationRecord, ...]]:
-    running = _select(Attempt).where(AttemptRow.state == AttemptState.RUNNING).order_by(AttemptRow.row)
-    between = (OperationState.INTENT_COMMITTED, OperationState.DISPATCHED)
-    open_operations = _select(OperationRecord).where(OperationRow.state.in_(between)).order_by(OperationRow.row)
-    return _all(db, Attempt, running), _all(db, OperationRecord, open_operations)
+    running = _all(db, Attempt, "WHERE state = ? ORDER BY row", AttemptState.RUNNING.value)
+    between = (OperationState.INTENT_COMMITTED.value, OperationState.DISPATCHED.value)
+    return running, _all(db, OperationRecord, "WHERE state IN (?, ?) ORDER BY row", *between)
 
 
 def page_sessions(db: SqliteDatabase, *, limit: int, before: str = "") -> tuple[Session, ...]:
     """The newest sessions, or those created before one of them; nothing when that one is not there."""
-    return _all(db, Session, _page(_select(Session), SessionRow, limit, before))
+    return _page(db, Session, limit, before)
 
 
 def summary(db: SqliteDatabase, session_id: str) -> SessionSummary:
@@ -174,30 +159,33 @@ def _first_row(db: SqliteDatabase, statement: str, key: str) -> Any:
 
 def page_tasks(db: SqliteDatabase, *, limit: int, before: str = "", session_id: str = "") -> tuple[Task, ...]:
     """The newest tasks (of a session), or those created before one of them."""
-    query = _select(Task)
-    if session_id:
-        query = query.where(TaskRow.session_id == session_id)
-    return _all(db, Task, _page(query, TaskRow, limit, before))
+    return _page(db, Task, limit, before, {"session_id": session_id} if session_id else {})
 
 
-def _page(query: ModelSelect, model: Any, limit: int, before: str) -> ModelSelect:
+def _page(
+    db: SqliteDatabase, record_type: type[R], limit: int, before: str, where: Mapping[str, str] = {}
+) -> tuple[R, ...]:
+    conditions = [f"{column} = ?" for column in where]
+    values: list[object] = list(where.values())
     if before:
-        query = query.where(model.row < model.select(model.row).where(model.id == before))
-    return query.order_by(model.row.desc()).limit(limit)
+        conditions.append(f"row < (SELECT row FROM {TABLES[record_type].name} WHERE id = ?)")
+        values.append(before)
+    chosen = f"WHERE {' AND '.join(conditions)}" if conditions else ""
+    return _all(db, record_type, f"{chosen} ORDER BY row DESC LIMIT ?", *values, limit)
 
 
 def session_by_prefix(db: SqliteDatabase, prefix: str) -> tuple[Session, ...]:
-    return _all(db, Session, _prefixed(_select(Session), SessionRow, prefix))
+    return _prefixed(db, Session, prefix)
 
 
 def task_by_prefix(db: SqliteDatabase, prefix: str) -> tuple[Task, ...]:
-    return _all(db, Task, _prefixed(_select(Task), TaskRow, prefix))
+    return _prefixed(db, Task, prefix)
 
 
-def _prefixed(query: ModelSelect, model: Any, prefix: str) -> ModelSelect:
+def _prefixed(db: SqliteDatabase, record_type: type[R], prefix: str) -> tuple[R, ...]:
     """Ids that begin with the prefix, newest first. A range, so that the index of ids answers it."""
-    within = (model.id >= prefix) & (model.id < prefix + "\U0010ffff")
-    return query.where(within).order_by(model.row.desc()).limit(PREFIX_MATCHES)
+    clauses = "WHERE id >= ? AND id < ? ORDER BY row DESC LIMIT ?"
+    return _all(db, record_type, clauses, prefix, f"{prefix}\U0010ffff", PREFIX_MATCHES)
 
 
 def usage(db: SqliteDatabase, drive: Path) -> dict[str, int]:

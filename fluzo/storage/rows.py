@@ -276,7 +276,8 @@ _FIXED = frozenset(
 class Table:
     """How one record type and its table meet.
 
-    `upsert` inserts a record or brings its row up to date, all but _FIXED; a row keeps its place in the order.
+    `upsert` inserts a record or brings its row up to date, all but _FIXED; a row keeps its place in the order. `select`
+    reads every row. Both are written once: Peewee writes a query anew each time, which takes longer than running it.
     """
 
     def __init__(self, model: type[Model], nested: Sequence[str] = ()) -> None:
@@ -286,9 +287,12 @@ class Table:
         self._values = attrgetter(*(f"message.{name}" if name in nested else name for name in names))
         plain = (TextField, IntegerField, BooleanField)
         self._converted = [(n, f.db_value) for n, f in enumerate(self.columns) if type(f) not in plain]
+        self._read = tuple(f.python_value for f in self.columns)
+        self.name: str = model._meta.table_name
+        self.select = f"SELECT {', '.join(names)} FROM {self.name}"
         updates = ", ".join(f"{name} = excluded.{name}" for name in names if name not in _FIXED)
         self.upsert = (
-            f"INSERT INTO {model._meta.table_name} ({', '.join(names)}) VALUES ({', '.join('?' * len(names))})"
+            f"INSERT INTO {self.name} ({', '.join(names)}) VALUES ({', '.join('?' * len(names))})"
             f" ON CONFLICT (id) DO UPDATE SET {updates}"
         )
 
@@ -297,6 +301,10 @@ class Table:
         for position, convert in self._converted:
             values[position] = convert(values[position])
         return values
+
+    def from_row(self, row: Sequence[Any]) -> list[Any]:
+        """The values of a row that `select` found. Raises ValueError or TypeError for what no record holds."""
+        return [convert(value) for convert, value in zip(self._read, row, strict=True)]
 
 
 TABLES: dict[type[Any], Table] = {
@@ -311,13 +319,15 @@ TABLES: dict[type[Any], Table] = {
 
 
 def from_row(record_type: type[Any], row: Sequence[Any]) -> Any:
-    """The record of one row whose values the model's fields have already converted."""
+    values = TABLES[record_type].from_row(row)
     if record_type is not StoredMessage:
-        return record_type(*row)
-    own = len(row) - len(_MESSAGE_FIELDS)
-    return record_type(*row[:own], Message(*row[own:]))
+        return record_type(*values)
+    own = len(values) - len(_MESSAGE_FIELDS)
+    return record_type(*values[:own], Message(*values[own:]))
 
 
+_EVENT_FIELDS = EventRow._meta.sorted_fields
+EVENT_SELECT = f"SELECT {', '.join(f.name for f in _EVENT_FIELDS)} FROM events"
 EVENT_SQL = (
     "INSERT INTO events (at, type, schema_version, session_id, task_id, attempt_id, operation_id, trace_id,"
     " causation_id, data) VALUES (?, ?, ?, ?, ?, ?, ?, ?, '', ?)"
@@ -346,6 +356,7 @@ def event_row(at: str, scope: Scope, payload: Payload) -> tuple[Any, ...]:
 
 
 def event_from_row(row: Sequence[Any]) -> Event:
-    seq, at, kind, version, session_id, task_id, attempt_id, operation_id, trace_id, causation_id, data = row
+    values = [field.python_value(value) for field, value in zip(_EVENT_FIELDS, row, strict=True)]
+    seq, at, kind, version, session_id, task_id, attempt_id, operation_id, trace_id, causation_id, data = values
     scope = Scope(session_id, task_id, attempt_id, operation_id, trace_id)
     return Event(seq, event_id(seq), at, scope, payload_from_json(kind, data), causation_id, version)
