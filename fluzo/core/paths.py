@@ -18,16 +18,17 @@ _IGNORABLE = (
     "[\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff]"
 )
 
-# Like every pattern here compiled by `re` when it is first needed, which in many runs is never.
-_SECRET_NAME = r"""(?ix)
-    \.env | \.env\.(?!example$|sample$|template$|dist$|defaults?$).* | .*\.env\.local
-  | .*\.(?:pem|key|p12|pfx|jks|keystore|kdbx|ppk)
-  | id_(?:rsa|dsa|ecdsa|ed25519)(?!.*\.pub$).*
-  | \.?_?netrc | \.npmrc | \.yarnrc\.yml | \.pypirc | \.htpasswd | \.pgpass | \.my\.cnf | \.dockercfg
-  | \.git-credentials | \.vault-token | \.envrc
-  | credentials | credentials\.(?:json|toml|ya?ml|ini|xml) | secrets?\.(?:json|toml|ya?ml|ini|env)
-  | service[-_]?account.*\.json | client_secret.*\.json
-"""
+# Sets and ends of names: a pattern that says the same takes 3 ms to compile, and every run with a tool call needs it.
+_SECRET_NAMES = frozenset(
+    {".env", "netrc", ".netrc", "_netrc", "._netrc", ".npmrc", ".yarnrc.yml", ".pypirc", ".htpasswd", ".pgpass"}
+    | {".my.cnf", ".dockercfg", ".git-credentials", ".vault-token", ".envrc", "credentials"}
+    | {f"credentials.{end}" for end in ("json", "toml", "yaml", "yml", "ini", "xml")}
+    | {f"{name}.{end}" for name in ("secret", "secrets") for end in ("json", "toml", "yaml", "yml", "ini", "env")}
+)
+_SECRET_ENDS = (".pem", ".key", ".p12", ".pfx", ".jks", ".keystore", ".kdbx", ".ppk", ".env.local")
+_KEY_BEGINNINGS = ("id_rsa", "id_dsa", "id_ecdsa", "id_ed25519")
+_ACCOUNT_BEGINNINGS = ("serviceaccount", "service_account", "service-account", "client_secret")
+_EXAMPLES = frozenset(f".env.{end}" for end in ("example", "sample", "template", "dist", "default", "defaults"))
 _SECRET_DIRECTORIES = frozenset({".ssh", ".gnupg", ".aws", ".azure", ".kube"})
 
 
@@ -47,4 +48,14 @@ def is_protected_path(path: str) -> bool:
 def is_secret_path(path: str) -> bool:
     """Whether the name is one that commonly holds credentials; public keys and `.env.example` are not."""
     parts = path.rstrip("/").split("/")
-    return re.fullmatch(_SECRET_NAME, parts[-1]) is not None or any(part in _SECRET_DIRECTORIES for part in parts)
+    return _is_secret_name(parts[-1].casefold()) or any(part in _SECRET_DIRECTORIES for part in parts)
+
+
+def _is_secret_name(name: str) -> bool:
+    return (
+        name in _SECRET_NAMES
+        or name.endswith(_SECRET_ENDS)
+        or (name.startswith(".env.") and name not in _EXAMPLES)
+        or (name.startswith(_KEY_BEGINNINGS) and not name.endswith(".pub"))
+        or (name.startswith(_ACCOUNT_BEGINNINGS) and name.endswith(".json"))
+    )
