@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from fluzo.runtime.services import Services, TaskDefaults
     from fluzo.storage.journal import Journal
     from fluzo.storage.settings_file import LoadedSettings
+    from fluzo.workspace.git import Git
     from fluzo.workspace.identity import Root
 
 
@@ -45,8 +46,12 @@ def services(
     feed: "Feed",
     announce: Callable[[str], None],
     before: "Services | None" = None,
+    git: "Git | None" = None,
 ) -> "Services":
-    """The services of these settings; with those `before` them, their slots, connections and known secrets go on."""
+    """The services of these settings; with those `before` them, their slots, connections and known secrets go on.
+
+    A `git` that is at hand saves every task reading Git's configuration again.
+    """
     from fluzo.context.sources import RootInstructions, Skills, WorkspaceFacts, instructions
     from fluzo.core.settings import main_model
     from fluzo.policy.engine import PolicyRules, RulePolicy
@@ -86,6 +91,7 @@ def services(
             grace_seconds=shell.termination_grace_seconds,
             cancel=cancel,
             resolve=_resolver(settings, redact),
+            repository=git,
         )
 
     def context(

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from fluzo.core.settings import Settings
     from fluzo.storage.journal import Journal
     from fluzo.storage.settings_file import LoadedSettings
+    from fluzo.workspace.git import Git
     from fluzo.workspace.identity import Ownership, Root
 
 T = TypeVar("T")
@@ -198,17 +199,20 @@ def _open_reader(root: "Root") -> Host:
 
 def _open_owner(root: "Root", options: HostOptions) -> Host:
     from fluzo.ownership import own
-    from fluzo.workspace.git import check_store
+    from fluzo.workspace.git import Git
 
     loaded = load_settings(root.path, options)
-    check_store(root, root.path / DRIVE_NAME)
+    git = Git(root)
+    git.check_store(root.path / DRIVE_NAME)
     ownership, waited = own(root, root.path / DRIVE_NAME, options.wait_seconds, options.waiting)
     thread = RuntimeThread()
     try:
         if waited:
             loaded = load_settings(root.path, options)
         path = options.config or root.path / FILE_NAME
-        opened = thread.call(_start(thread.loop, root, loaded, ownership, path))
+        # What was just read of Git's configuration still holds for a task that follows at once, not for one in an hour.
+        known = git if options.at_once and not waited else None
+        opened = thread.call(_start(thread.loop, root, loaded, ownership, path, known))
     except BaseException:
         thread.close()
         ownership.release()
@@ -272,7 +276,12 @@ class _Opened(NamedTuple):
 
 
 async def _start(
-    loop: asyncio.AbstractEventLoop, root: "Root", loaded: "LoadedSettings", ownership: "Ownership", path: Path
+    loop: asyncio.AbstractEventLoop,
+    root: "Root",
+    loaded: "LoadedSettings",
+    ownership: "Ownership",
+    path: Path,
+    git: "Git | None",
 ) -> _Opened:
     from fluzo.control import ControlServer
     from fluzo.runtime import recovery
@@ -287,7 +296,7 @@ async def _start(
     try:
         await recovery.reopen(journal, utc_now)
         feed = Feed()
-        first = services(root, loaded, journal, feed, ownership.describe)
+        first = services(root, loaded, journal, feed, ownership.describe, git=git)
         tasks = Tasks(first)
         parts = ConfigurationParts(
             path=path,

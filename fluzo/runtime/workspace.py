@@ -95,11 +95,18 @@ class TaskWorkspace:
         grace_seconds: float,
         cancel: asyncio.Event,
         resolve: Callable[[Mapping[str, str]], Mapping[str, str]] = dict,
+        repository: Git | None = None,
     ) -> "TaskWorkspace":
         """Capture the baseline. Raises WorkspaceError when the tree cannot be confined or Git cannot look."""
         backend = await asyncio.to_thread(
             lambda: LocalBackend(
-                root, protected=protected, env=env, grace_seconds=grace_seconds, cancel=cancel, resolve=resolve
+                root,
+                protected=protected,
+                env=env,
+                grace_seconds=grace_seconds,
+                cancel=cancel,
+                resolve=resolve,
+                repository=repository,
             )
         )
         try:
