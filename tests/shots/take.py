@@ -7,6 +7,7 @@ Needs Xvfb, xdotool, ImageMagick, and the terminals; one that is missing is said
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -184,7 +185,7 @@ def window(look: Look, project: Project, folder: Path) -> Iterator[Window]:
     log = folder / "log"
     # A terminal sets the home of the account and its own TERM and COLORTERM.
     fluzo = f"{sys.executable} -m fluzo --set tui.theme={look.theme}"
-    inner = f"HOME={folder} {_ENVIRON[look.colors]} exec script -qf -c '{fluzo}' {log}"
+    inner = f"echo $$ > {folder}/pid; HOME={folder} {_ENVIRON[look.colors]} exec script -qf -c '{fluzo}' {log}"
     environ = {**os.environ, "DISPLAY": DISPLAY, "LIBGL_ALWAYS_SOFTWARE": "1"}
     program = subprocess.Popen(
         terminal_command(look, inner),
@@ -196,6 +197,8 @@ def window(look: Look, project: Project, folder: Path) -> Iterator[Window]:
     try:
         yield Window(look, log, look.terminal)
     finally:
+        # It outlives its terminal, and the program with it.
+        os.kill(int((folder / "pid").read_text()), signal.SIGTERM)
         program.terminate()
         program.wait()
 
