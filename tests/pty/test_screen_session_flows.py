@@ -5,12 +5,11 @@ from pathlib import Path
 
 import pytest
 from support.project import Project, call, make_project, say, scripted
-from support.screen import ScriptedUser, user_at
+from support.screen import SIZES, ScriptedUser, user_at
 
 from fluzo.simulator.server import Simulator
 
 F2, F4, F5 = "\x1bOQ", "\x1bOS", "\x1b[15~"
-SIZES = [(80, 24), (120, 40)]
 SCRIPT = "echo run >> ran; echo ready > pipe; sleep 60"
 RUN = call("run", {"shell": True, "script": SCRIPT}, "c1")
 STUBBORN = "trap '' TERM; echo $$ > pid; echo ready > pipe; while :; do sleep 1; done"
