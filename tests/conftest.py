@@ -56,9 +56,10 @@ def _guard(event: str, args: tuple[object, ...]) -> None:
 
 sys.addaudithook(_guard)
 
-if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-    # Begun in the background of a script: what the tests start would inherit that Ctrl+C is ignored.
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+# Begun in the background of a script, or by nohup: what the tests start would inherit what is ignored there.
+for _number, _handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
+    if signal.getsignal(_number) is signal.SIG_IGN:
+        signal.signal(_number, _handler)
 
 
 def _is_stripped(name: str) -> bool:
