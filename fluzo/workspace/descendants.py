@@ -22,6 +22,7 @@ import contextlib
 import os
 import select
 import signal
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -29,6 +30,9 @@ from typing import NamedTuple
 
 MARK = "FLUZO_COMMAND"
 """The variable that carries a command's mark."""
+
+LOOKS, LOOK_AGAIN_SECONDS = 8, 0.001
+"""How often an empty environment is looked at: one that is just executing a program has none for a moment."""
 
 _LISTED = Path(f"/proc/self/task/{os.getpid()}/children").exists()
 """Whether this kernel lists children (CONFIG_PROC_CHILDREN); if not, every process is asked for its parent."""
@@ -185,9 +189,13 @@ def _origin(families: Sequence[Family], pid: int) -> Family | None:
     proven = (family for family in older if _is_related(family, now))
     if now.parent != os.getpid():
         return next(proven, None)
-    marks, outputs = _marks(pid), _outputs(pid)
-    told = (family for family in older if f"{MARK}={family.mark}".encode() in marks or family.output in outputs)
-    return next(proven, None) or next(told, None)
+    if (found := next(proven, None)) is not None:
+        return found
+    outputs = _outputs(pid)
+    if (found := next((family for family in older if family.output in outputs), None)) is not None:
+        return found
+    marks = _marks(pid)
+    return next((family for family in older if f"{MARK}={family.mark}".encode() in marks), None)
 
 
 def _is_related(family: Family, process: Seen) -> bool:
@@ -207,10 +215,15 @@ def _session(pid: int) -> int:
 
 
 def _marks(pid: int) -> list[bytes]:
-    try:
-        environment = Path(f"/proc/{pid}/environ").read_bytes()
-    except OSError:  # Gone, or it runs as another user.
-        return []
+    environment = b""
+    for _ in range(LOOKS):
+        try:
+            environment = Path(f"/proc/{pid}/environ").read_bytes()
+        except OSError:  # Gone, or it runs as another user.
+            return []
+        if environment:
+            break
+        time.sleep(LOOK_AGAIN_SECONDS)
     return [entry for entry in environment.split(b"\0") if entry.startswith(f"{MARK}=".encode())]
 
 

@@ -95,7 +95,6 @@ WRONG_LINES = [
     (("run", "  "), "usage"),
     (("run", "--verify", "true", "--no-verify", "a"), "usage"),
     (("run", "--session", "s_0", "a"), "not_found"),
-    (("tasks",), "usage"),
     (("tasks", "show", "t_0"), "not_found"),
     (("tasks", "list", "--limit", "0"), "usage"),
     (("replay", "t_0"), "not_found"),

@@ -328,3 +328,13 @@ def test_the_mark_is_in_the_environment_of_a_command_and_differs_each_time(root:
     marks = [shell(root, f"echo ${descendants.MARK}").output for _ in range(2)]
     assert marks[0] != marks[1]
     assert all(len(mark.strip()) == 32 for mark in marks)
+
+
+def test_an_environment_that_is_empty_for_a_moment_is_looked_at_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    looks = [b"", b"", b"HOME=/\0FLUZO_COMMAND=m\0"]
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "read_bytes", lambda self: looks.pop(0))
+        assert descendants._marks(os.getpid()) == [b"FLUZO_COMMAND=m"]
+        looks[:] = [b""] * descendants.LOOKS
+        assert descendants._marks(os.getpid()) == []
+    assert looks == []
