@@ -3,12 +3,14 @@
 import re
 import sys
 import time
+import unicodedata
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
 import pexpect
 import pyte
+from prompt_toolkit.utils import get_cwidth
 
 KEYS = {
     "enter": "\r",
@@ -43,12 +45,19 @@ REST_READS = 5
 REST_SECONDS = 0.05
 
 
+class Picture(pyte.Screen):
+    """The emulator, which would leave out what follows a character without a width, such as a vowel sign."""
+
+    def draw(self, data: str) -> None:
+        super().draw("".join(char for char in data if get_cwidth(char) or unicodedata.combining(char)))
+
+
 class ScriptedUser:
     """Types, presses, resizes, looks. What is looked at is the emulator's screen, never the bytes."""
 
     def __init__(self, child: "pexpect.spawn[bytes]", columns: int, rows: int) -> None:
         self._child = child
-        self._picture = pyte.Screen(columns, rows)
+        self._picture = Picture(columns, rows)
         self._stream = pyte.ByteStream(self._picture)
         self.raw = b""
 
