@@ -169,7 +169,8 @@ def _operation_ended(state: State, event: Any, now: float) -> State:
     facts = told or ("" if payload.ok else payload.code.replace("_", " "))
     subject = subject_of(payload.summary, facts)
     cut = cut_of(payload.result, kept=bool(payload.artifact_id))
-    if payload.ok and state.blocks[key].tool and state.blocks[key].tool.verb in CHANGES:  # type: ignore[union-attr]
+    tool = state.blocks[key].tool
+    if payload.ok and tool is not None and tool.verb in CHANGES:
         state = _changed_so_far(stale(state), subject, payload.result)
     return on_tool(
         forget(state, event.scope.operation_id),
