@@ -58,7 +58,7 @@ def services(
     from fluzo.runtime.agent import NativeAgent
     from fluzo.runtime.router import FixedRouter
     from fluzo.runtime.services import Services
-    from fluzo.runtime.workspace import TaskWorkspace, file_names, folder_facts, observe
+    from fluzo.runtime.workspace import TaskWorkspace, file_names, folder_facts, observe, working_tree
     from fluzo.storage import consent
     from fluzo.tools.registry import Registry, build_tools
     from fluzo.tools.shared import SeenFiles, ToolLimits
@@ -121,6 +121,7 @@ def services(
         observe=lambda paths: observe(root, paths),
         file_names=lambda limit: file_names(root, limit),
         folder_facts=lambda: folder_facts(root, settings.context.instruction_files),
+        working_tree=lambda: working_tree(root),
         make_tools=make_tools,
         gateway=_gateway(settings, redact, before),
         policy=RulePolicy(

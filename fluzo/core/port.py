@@ -55,6 +55,7 @@ __all__ = [
     "TaskState",
     "Update",
     "WithdrawIntervention",
+    "WorkingTree",
     "event_from_json",
     "from_wire",
     "to_wire",
@@ -292,12 +293,21 @@ class FolderFacts(NamedTuple):
     """
 
 
+class WorkingTree(NamedTuple):
+    """What of the working tree is not as in the last commit, whoever changed it; looking changes nothing.
+
+    `head`, `branch`, `files` (`path`, `status`, `added`, `removed`, and the `digest` that it has now), their `diff` in
+    Git's form, `diff_truncated`, and `left_out`: how many more files differ. Untracked files are new ones, ignored
+    ones are not there; other repositories and files named like credentials are named alone.
+    """
+
+
 class ConfigDetail(NamedTuple):
     """Every setting: as saved, as in force, and from where.
 
     `path` and `fingerprint` of the file (empty when there is none), `in_force` (the fingerprint that the next task's
-    settings come from), `problem` and `hint` when the file cannot be used, `consent` that is missing, and `rows`: see
-    `core.settings_rows`.
+    settings come from), `problem` and `hint` when the file cannot be used, `consent` that is missing, `rows`, and
+    `entries`, the kinds of entries that can be added: see `core.settings_rows`.
     """
 
 
@@ -314,6 +324,7 @@ Query = (
     | ConfigDetail
     | FileNames
     | FolderFacts
+    | WorkingTree
 )
 
 

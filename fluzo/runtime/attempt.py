@@ -41,6 +41,7 @@ from fluzo.runtime.wiring import Wiring, wire
 
 if TYPE_CHECKING:
     from fluzo.runtime.workspace import TaskWorkspace
+    from fluzo.workspace.baseline import Changes
 
 _log = logging.getLogger(__name__)
 
@@ -272,7 +273,7 @@ class AttemptRun:
             pids = ", ".join(str(pid) for pid in survivors)
             await self._warn("process_survived", f"processes {pids} could not be confirmed to have ended")
         await self.approvals.expire()
-        changes = await workspace.changes() if workspace else results.NO_CHANGES
+        changes = await self._changes(workspace) if workspace else results.NO_CHANGES
         verification = results.verification_json(harness, changes)
         if outcome.state == "completed" and verification["verdict"] == "stale":
             outcome = AttemptOutcome(
@@ -289,6 +290,18 @@ class AttemptRun:
         )
         final = results.build(self.task, self._attempt, outcome, facts)
         await self._commit_end(outcome, final, results.end_state(changes) if workspace else {})
+
+    async def _changes(self, workspace: "TaskWorkspace") -> "Changes":
+        """What differs from the baseline; lines are the user's only where no other attempt can have left them."""
+        changes = await workspace.changes()
+        if all(change.own_lines is None for change in changes.files):
+            return changes
+        left = await self._services.storage.left_changed(self._attempt.id, workspace.baseline.head)
+        kept = [
+            change if left is not None and change.path not in left else change._replace(own_lines=None)
+            for change in changes.files
+        ]
+        return changes._replace(files=tuple(kept))
 
     async def _commit_end(self, outcome: AttemptOutcome, final: dict[str, object], end: Mapping[str, object]) -> None:
         now = self._services.now()

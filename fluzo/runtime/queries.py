@@ -21,6 +21,7 @@ from fluzo.core.port import (
     Snapshot,
     TaskDetail,
     TaskList,
+    WorkingTree,
 )
 from fluzo.core.records import Session, Task
 from fluzo.runtime import views
@@ -67,7 +68,7 @@ class Queries:
                 return await self._session_detail(query)
             case EventPage():
                 return await self._event_page(query)
-            case ResumePlan() | FileNames() | FolderFacts():
+            case ResumePlan() | FileNames() | FolderFacts() | WorkingTree():
                 return await self._workspace(query)
             case SessionList() | HistoryUsage() | PendingRequests() | CapacityStatus() | ConfigDetail():
                 return await self._small(query)
@@ -129,7 +130,7 @@ class Queries:
             "messages": [views.message_json(item) for item in messages],
         }
 
-    async def _workspace(self, query: ResumePlan | FileNames | FolderFacts) -> Mapping[str, Any]:
+    async def _workspace(self, query: ResumePlan | FileNames | FolderFacts | WorkingTree) -> Mapping[str, Any]:
         """What only a host that runs tasks can tell, for it looks at the files."""
         if self._tasks is None:
             raise UsageError("This view is read-only; it does not look at the files.")
@@ -137,6 +138,8 @@ class Queries:
             return {"names": list(await self._tasks.file_names(query.limit))}
         if isinstance(query, FolderFacts):
             return await self._tasks.folder_facts()
+        if isinstance(query, WorkingTree):
+            return await self._tasks.working_tree()
         plan, _ = await self._tasks.plan((await self._find_task(query.task_id)).id)
         return plan.to_json()
 

@@ -58,6 +58,7 @@ def build(task: Task, attempt: Attempt, outcome: AttemptOutcome, facts: Facts) -
                 "added": change.lines_added,
                 "removed": change.lines_removed,
                 "preexisting": change.preexisting,
+                **({"own_lines": change.own_lines} if change.own_lines is not None else {}),
             }
             for change in facts.changes.files
         ],

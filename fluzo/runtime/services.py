@@ -43,6 +43,7 @@ class Services(NamedTuple):
     observe: "Callable[[Iterable[str]], Awaitable[Observed]]"
     file_names: "Callable[[int], Awaitable[Sequence[str]]]"
     folder_facts: "Callable[[], Awaitable[Mapping[str, object]]]"
+    working_tree: "Callable[[], Awaitable[Mapping[str, object]]]"
     make_tools: "Callable[[], Registry]"
     gateway: "Gateway"
     policy: Policy

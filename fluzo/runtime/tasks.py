@@ -216,6 +216,11 @@ class Tasks:
         """What stands in the workspace before a task begins. Raises WorkspaceError."""
         return await self._services.folder_facts()
 
+    async def working_tree(self) -> Mapping[str, Any]:
+        """What differs from the last commit, without the secrets that are known. Raises WorkspaceError."""
+        found = await self._services.working_tree()
+        return {**found, "diff": self._services.redact(str(found["diff"]))}
+
     def capacity(self) -> Sequence[Mapping[str, Any]]:
         """Slots by pool and model, as plain values."""
         return [use._asdict() for use in self._services.gateway.admission.snapshot()]

@@ -13,6 +13,7 @@ from fluzo.workspace.git import Git
 from fluzo.workspace.identity import Root
 from fluzo.workspace.jail import Jail
 from fluzo.workspace.local import LocalBackend
+from fluzo.workspace.working_tree import against_head
 
 T = TypeVar("T")
 
@@ -52,6 +53,19 @@ async def folder_facts(root: Root, instructions: Sequence[str]) -> Mapping[str, 
             jail.close()
         told = [{"name": name, "size_bytes": size} for name, size in sizes if size]
         return {"branch": status.branch, "changed": len(status.entries), "instructions": told}
+
+    return await asyncio.to_thread(look)
+
+
+async def working_tree(root: Root) -> Mapping[str, object]:
+    """The working tree against HEAD, as plain values. Raises WorkspaceError."""
+
+    def look() -> Mapping[str, object]:
+        jail = Jail(root)
+        try:
+            return against_head(Git(root), jail).to_json()
+        finally:
+            jail.close()
 
     return await asyncio.to_thread(look)
 

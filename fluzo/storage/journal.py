@@ -282,6 +282,10 @@ class Journal:
     async def summaries(self, session_ids: Sequence[str]) -> tuple[SessionSummary, ...]:
         return await self._read(lambda db: tuple(queries.summary(db, session_id) for session_id in session_ids))
 
+    async def left_changed(self, attempt_id: str, head: str) -> frozenset[str] | None:
+        """Paths that other attempts left changed; None when one ended without a word of it since this HEAD."""
+        return await self._read(lambda db: queries.left_changed(db, attempt_id, head))
+
     async def page_tasks(self, *, limit: int, before: str = "", session_id: str = "") -> tuple[Task, ...]:
         return await self._read(lambda db: queries.page_tasks(db, limit=limit, before=before, session_id=session_id))
 

@@ -49,6 +49,10 @@ _BRANCH = "SELECT json_extract(baseline, '$.branch') FROM attempts WHERE task_id
 _CHANGES = "FROM tasks, json_each(tasks.result, '$.changes') AS change WHERE session_id = ?"
 _LINES = f"""SELECT CAST(total(json_extract(change.value, '$.added')) AS INTEGER),
     CAST(total(json_extract(change.value, '$.removed')) AS INTEGER) {_CHANGES}"""
+_LEFT = """SELECT DISTINCT version.key FROM attempts, json_each(attempts.baseline, '$.end.versions') AS version
+    WHERE attempts.id != ?"""
+_UNTOLD = """SELECT count(*) FROM attempts
+    WHERE id != ? AND json_type(baseline, '$.end') IS NULL AND json_extract(baseline, '$.head') = ?"""
 _PATHS = f"SELECT DISTINCT json_extract(change.value, '$.path') AS path {_CHANGES} ORDER BY path LIMIT ?"
 
 
@@ -151,6 +155,13 @@ def summary(db: SqliteDatabase, session_id: str) -> SessionSummary:
     added, removed = _first_row(db, _LINES, session_id)
     paths = tuple(str(row[0]) for row in raw(db).execute(_PATHS, (session_id, SUMMARY_PATHS)))
     return SessionSummary(newest[0], tasks, turns, tokens, branch or "", first, last, paths, added, removed)
+
+
+def left_changed(db: SqliteDatabase, attempt_id: str, head: str) -> frozenset[str] | None:
+    """Paths that other attempts left changed; None when one that began at this HEAD has not told what it left."""
+    if raw(db).execute(_UNTOLD, (attempt_id, head)).fetchone()[0]:
+        return None
+    return frozenset(str(row[0]) for row in raw(db).execute(_LEFT, (attempt_id,)))
 
 
 def _first_row(db: SqliteDatabase, statement: str, key: str) -> Any:

@@ -17,7 +17,7 @@ from fluzo.core.errors import FluzoError
 from fluzo.core.paths import is_protected_path
 from fluzo.core.records import ABSENT, FileVersion
 from fluzo.workspace import files
-from fluzo.workspace.diff import Difference, compare
+from fluzo.workspace.diff import Difference, changed_lines, compare
 from fluzo.workspace.git import Git, Status, StatusEntry
 from fluzo.workspace.jail import Jail
 from fluzo.workspace.leftovers import put_away
@@ -26,7 +26,10 @@ MAX_KEPT_BYTES = 1024 * 1024
 """Of one file: beyond it a file is known by version alone, and shown without a diff."""
 MAX_KEPT_TOTAL_BYTES = 16 * 1024 * 1024
 MAX_DIFF_BYTES = 512 * 1024
+MAX_OWN_STRETCHES = 500
+"""Of one file: with more of them the file alone is named as one that the user had changed."""
 
+Lines = tuple[tuple[int, int], ...]
 _NO_FILE = "000000"
 
 
@@ -72,7 +75,10 @@ class Baseline(NamedTuple):
 
 
 class FileChange(NamedTuple):
-    """One file that is not what it was when the task began. `preexisting`: the user had changed it before."""
+    """One file that is not what it was when the task began. `preexisting`: it had been changed before.
+
+    `own_lines` are the stretches of its lines, as they were then, that HEAD does not have; None where it is not known.
+    """
 
     path: str
     status: Literal["added", "modified", "deleted"]
@@ -81,6 +87,7 @@ class FileChange(NamedTuple):
     diff: str
     preexisting: bool
     version: FileVersion = ABSENT
+    own_lines: Lines | None = None
 
 
 class Changes(NamedTuple):
@@ -125,7 +132,7 @@ def capture(git: Git, jail: Jail) -> Baseline:
     before: dict[str, Snapshot] = {}
     room = MAX_KEPT_TOTAL_BYTES
     for path in _changed_paths(status):
-        snapshot = _snapshot(jail, path, min(room, MAX_KEPT_BYTES))
+        snapshot = snapshot_of(jail, path, min(room, MAX_KEPT_BYTES))
         room -= len(snapshot.data or b"")
         before[path] = snapshot
     return Baseline(status, before, _revision(status, before))
@@ -134,28 +141,31 @@ def capture(git: Git, jail: Jail) -> Baseline:
 def revision(git: Git, jail: Jail) -> str:
     """One digest of HEAD, the status and the content of every changed file: what a verdict is bound to."""
     status = git.status()
-    return _revision(status, {path: _snapshot(jail, path, 0) for path in _changed_paths(status)})
+    return _revision(status, {path: snapshot_of(jail, path, 0) for path in _changed_paths(status)})
 
 
 def changes(baseline: Baseline, git: Git, jail: Jail) -> Changes:
     """What differs now from the baseline, whoever did it. Raises WorkspaceError when Git cannot look."""
     status = git.status()
-    now = {path: _snapshot(jail, path, MAX_KEPT_BYTES) for path in _changed_paths(status)}
+    now = {path: snapshot_of(jail, path, MAX_KEPT_BYTES) for path in _changed_paths(status)}
     old_blobs = {entry.path: (entry.head_id, entry.head_mode) for entry in status.entries}
     if status.head != baseline.head:
         # What was committed meanwhile looks clean to the status, and HEAD's blobs are no longer the old ones.
         for change in git.tree_changes(baseline.head, status.head):
             old_blobs[change.path] = (change.old_id, change.old_mode)
     paths = {path for path in {*old_blobs, *baseline.before} if not is_protected_path(path)}
-    after = {path: now.get(path) or _snapshot(jail, path, MAX_KEPT_BYTES) for path in paths}
+    after = {path: now.get(path) or snapshot_of(jail, path, MAX_KEPT_BYTES) for path in paths}
     wanted = [(path, old_blobs[path][0]) for path in sorted(paths - set(baseline.before)) if old_blobs[path][0]]
+    touched = [entry for entry in _comparable(baseline) if _differs(baseline.before[entry.path], after[entry.path])]
+    wanted += [(entry.path, entry.head_id) for entry in touched if entry.head_id]
     contents = git.blobs(wanted, MAX_KEPT_BYTES)
-    report = _Report()
+    own = {entry.path: _own_lines(entry, baseline.before[entry.path], contents) for entry in touched}
+    report = Report()
     for path in sorted(paths):
         if path in baseline.before:
-            report.add(path, baseline.before[path], after[path], preexisting=True)
+            report.add(path, baseline.before[path], after[path], preexisting=True, own=own.get(path))
         else:
-            report.add(path, _from_blob(*old_blobs[path], contents.get(path)), after[path], preexisting=False)
+            report.add(path, from_blob(*old_blobs[path], contents.get(path)), after[path], preexisting=False)
     return Changes(
         files=tuple(report.files),
         diff="".join(report.parts),
@@ -168,8 +178,34 @@ def changes(baseline: Baseline, git: Git, jail: Jail) -> Changes:
     )
 
 
+def _comparable(baseline: Baseline) -> list[StatusEntry]:
+    """Changed files whose lines can be told from those of HEAD: plain ones whose content was kept, not in conflict."""
+    entries = {entry.path: entry for entry in baseline.status.entries if not entry.untracked}
+    untracked = {entry.path: entry for entry in baseline.status.entries}
+    found = []
+    for path, snapshot in baseline.before.items():
+        entry = entries.get(path) or untracked.get(path)
+        plain = snapshot.mode.startswith("100") and snapshot.data is not None
+        if entry is not None and plain and entry.index != "U" and (not entry.head_id or entry.head_mode[:3] == "100"):
+            found.append(entry)
+    return found
+
+
+def _own_lines(entry: StatusEntry, before: Snapshot, contents: Mapping[str, bytes]) -> Lines | None:
+    """What the baseline of a file has and HEAD had not; None when the blob is too large, or the parts too many."""
+    assert before.data is not None
+    if entry.head_id and entry.path not in contents:
+        return None
+    lines = changed_lines(contents[entry.path] if entry.head_id else None, before.data)
+    return lines if lines is None or len(lines) <= MAX_OWN_STRETCHES else None
+
+
+def _differs(before: Snapshot, after: Snapshot) -> bool:
+    return before.mode != after.mode or before.version.digest != after.version.digest
+
+
 @dataclass(slots=True)
-class _Report:
+class Report:
     """The changes so far and the room left for diffs."""
 
     files: list[FileChange] = field(default_factory=list)
@@ -177,8 +213,8 @@ class _Report:
     room: int = MAX_DIFF_BYTES
     truncated: bool = False
 
-    def add(self, path: str, before: Snapshot, after: Snapshot, *, preexisting: bool) -> None:
-        if before.mode == after.mode and before.version.digest == after.version.digest:
+    def add(self, path: str, before: Snapshot, after: Snapshot, *, preexisting: bool, own: Lines | None = None) -> None:
+        if not _differs(before, after):
             return
         difference = _difference(path, before, after)
         status: Literal["added", "modified", "deleted"] = "modified"
@@ -188,7 +224,7 @@ class _Report:
             status = "deleted"
         diff = self._bounded(path, difference.text)
         counts = (difference.lines_added, difference.lines_removed)
-        self.files.append(FileChange(path, status, *counts, diff, preexisting, after.version))
+        self.files.append(FileChange(path, status, *counts, diff, preexisting, after.version, own))
 
     def _bounded(self, path: str, text: str) -> str:
         size = len(text.encode("utf-8", "surrogatepass"))
@@ -209,7 +245,7 @@ def _difference(path: str, before: Snapshot, after: Snapshot) -> Difference:
     return compare(path, before.data, after.data, (before.mode, after.mode))
 
 
-def _from_blob(blob: str, mode: str, data: bytes | None) -> Snapshot:
+def from_blob(blob: str, mode: str, data: bytes | None) -> Snapshot:
     if not blob:
         return Snapshot(ABSENT)
     if data is None:
@@ -235,7 +271,7 @@ def _revision(status: Status, snapshots: Mapping[str, Snapshot]) -> str:
     return hashlib.sha256(text.encode("ascii")).hexdigest()
 
 
-def _snapshot(jail: Jail, path: str, keep_bytes: int) -> Snapshot:
+def snapshot_of(jail: Jail, path: str, keep_bytes: int) -> Snapshot:
     """One path as it is now; links are taken as links, what is neither file nor link by its identity."""
     try:
         return _look(jail, path, keep_bytes)

@@ -40,6 +40,20 @@ def compare(path: str, before: bytes | None, after: bytes | None, modes: tuple[s
     return Difference("".join(head + body), added, removed)
 
 
+def changed_lines(before: bytes | None, after: bytes) -> tuple[tuple[int, int], ...] | None:
+    """First and last number, from 1, of each stretch of lines in `after` that is not as it was in `before`.
+
+    None where that cannot be told line by line: bytes that are no text, or too many of them to compare.
+    """
+    if is_binary(before or b"") or is_binary(after):
+        return None
+    matcher = _Matcher(_lines(before or b""), _lines(after))
+    if before is not None and matcher.too_long:
+        return None
+    codes = matcher.get_opcodes()
+    return tuple((start + 1, end) for tag, _, _, start, end in codes if tag != "equal" and start < end)
+
+
 def _lines(data: bytes) -> list[str]:
     lines = data.decode("utf-8", "surrogateescape").split("\n")
     last = lines.pop()
@@ -63,10 +77,15 @@ class _Matcher(difflib.SequenceMatcher[str]):
             None, before[self._start : len(before) - self._end], after[self._start : len(after) - self._end]
         )
 
+    @property
+    def too_long(self) -> bool:
+        """Whether the stretch between the ends is taken for replaced instead of compared."""
+        return max(self._sizes) - self._start - self._end > MAX_COMPARED_LINES
+
     def get_opcodes(self) -> list[Opcode]:
         start, (old, new) = self._start, self._sizes
         codes: list[Opcode] = [("equal", 0, start, 0, start)] if start else []
-        if max(old, new) - start - self._end > MAX_COMPARED_LINES:
+        if self.too_long:
             codes.append(("replace", start, old - self._end, start, new - self._end))
         else:
             codes += [(t, i + start, j + start, k + start, m + start) for t, i, j, k, m in super().get_opcodes()]

@@ -115,10 +115,14 @@ class Git:
 
     # --- questions --------------------------------------------------------------------------------------------
 
-    def status(self) -> Status:
-        """Staged, unstaged and untracked paths, without ignored ones and without Fluzo's own files."""
-        options = ("--porcelain=v2", "-z", "--branch", "--untracked-files=all", "--no-renames")
-        return _parse_status(self._run("status", *options, "--ignore-submodules=all", "--", *OWN_FILES_EXCLUDED))
+    def status(self, *, submodules: bool = False) -> Status:
+        """Staged, unstaged and untracked paths, without ignored ones and without Fluzo's own files.
+
+        With `submodules` also those of them that are at another commit; none of them is looked into.
+        """
+        ignored = "--ignore-submodules=dirty" if submodules else "--ignore-submodules=all"
+        options = ("--porcelain=v2", "-z", "--branch", "--untracked-files=all", "--no-renames", ignored)
+        return _parse_status(self._run("status", *options, "--", *OWN_FILES_EXCLUDED))
 
     def ls_files(self, *pathspecs: str) -> list[str]:
         """Tracked files, and untracked ones that are not ignored; each once, in byte order."""

@@ -152,7 +152,7 @@ def test_an_approved_edit_of_the_users_own_change_keeps_the_rest_and_says_whose_
         result = running.finish()["task"]["result"]
     assert (tmp_path / "sheep.py").read_text() == "COUNT = 2  # mine\n"
     assert result["changes"] == [
-        {"path": "sheep.py", "status": "modified", "added": 1, "removed": 1, "preexisting": True}
+        {"path": "sheep.py", "status": "modified", "added": 1, "removed": 1, "preexisting": True, "own_lines": [[1, 1]]}
     ]
 
 

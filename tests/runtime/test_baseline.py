@@ -1,7 +1,10 @@
 """What a task changed, told from what the user had changed, in real repositories."""
 
+import contextlib
+import hashlib
 import json
 import os
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -10,6 +13,7 @@ from support.workspaces import Opened, git, make_repository, opened
 from fluzo.core.records import ABSENT
 from fluzo.workspace import baseline, files
 from fluzo.workspace.baseline import Changes, FileChange
+from fluzo.workspace.working_tree import MAX_TREE_FILES, against_head
 
 
 @pytest.fixture
@@ -251,3 +255,119 @@ def test_the_revision_follows_content_and_nothing_else(root: Path) -> None:
         start = baseline.capture(ws.git, ws.jail)
         assert baseline.changes(start, ws.git, ws.jail).revision == fourth
     assert len({first, second, third, fourth}) == 4
+
+
+# --- lines of the user, and the working tree against HEAD ----------------------------------------------------------
+
+
+def test_the_users_own_lines_are_told_where_the_content_of_head_and_of_the_baseline_is_known(root: Path) -> None:
+    (root / "long.txt").write_text("".join(f"{n}\n" for n in range(1, 10)))
+    (root / "only-cut.txt").write_text("a\nb\nc\n")
+    (root / "data.bin").write_bytes(b"\0a")
+    git(root, "add", "-A")
+    git(root, "commit", "-qm", "more")
+    (root / "long.txt").write_text("1\nmine\n3\n4\n5\n6\n7\nadded\n8\n9\nlast")
+    (root / "only-cut.txt").write_text("a\nc\n")
+    (root / "new.txt").write_text("n\nm\n")
+    (root / "data.bin").write_bytes(b"\0b")
+    (root / "mine.py").write_text("not touched by the task\n")
+    with opened(root) as ws:
+        start = baseline.capture(ws.git, ws.jail)
+        (root / "long.txt").write_text("1\ntask\n3\n4\n5\n6\n7\nadded\n8\n9\nlast")
+        for name in ("only-cut.txt", "new.txt"):
+            (root / name).write_text("z\n")
+        (root / "data.bin").write_bytes(b"\0c")
+        (root / "clean.py").write_text("task\n")
+        git(root, "commit", "-qam", "a commit meanwhile changes nothing of it")
+        found = by_path(change(ws, start))
+    assert {path: c.own_lines for path, c in found.items()} == {
+        "clean.py": None,
+        "data.bin": None,
+        "long.txt": ((2, 2), (8, 8), (11, 11)),
+        "new.txt": ((1, 2),),
+        "only-cut.txt": (),
+    }
+
+
+def test_lines_of_a_file_that_is_too_large_or_in_conflict_are_nobodys(root: Path, tmp_path: Path) -> None:
+    (root / "big.txt").write_text("x\n" * 600_000)
+    git(root, "add", "-A")
+    git(root, "commit", "-qm", "big")
+    git(root, "checkout", "-qb", "side")
+    (root / "mine.py").write_text("side\n")
+    git(root, "commit", "-qam", "side")
+    git(root, "checkout", "-q", "main")
+    (root / "mine.py").write_text("main\n")
+    git(root, "commit", "-qam", "main")
+    git(root, "config", "merge.conflictStyle", "merge")
+    with contextlib.suppress(subprocess.CalledProcessError):
+        git(root, "merge", "side")
+    (root / "big.txt").write_text("small now\n")
+    with opened(root) as ws:
+        start = baseline.capture(ws.git, ws.jail)
+        for name in ("mine.py", "big.txt"):
+            (root / name).write_text("task\n")
+        found = by_path(change(ws, start))
+    assert {path: (c.preexisting, c.own_lines) for path, c in found.items()} == {
+        "mine.py": (True, None),
+        "big.txt": (True, None),
+    }
+
+
+def test_the_working_tree_against_head_names_everything_and_nothing_that_is_ignored(root: Path) -> None:
+    (root / ".gitignore").write_text("*.log\n")
+    (root / "noise.log").write_text("ignored\n")
+    (root / "clean.py").write_text("a = 1\nb = 3\n")
+    git(root, "add", "clean.py")
+    (root / "clean.py").write_text("a = 1\nb = 4\n")
+    (root / "gone.py").unlink()
+    (root / "new.txt").write_text("n\n")
+    (root / "data.bin").write_bytes(b"\0")
+    (root / ".env").write_text("TOKEN=hush\n")
+    (root / ".fluzo").write_text("[tui]\n")
+    make_repository(root / "inner", {"x": "1\n"})
+    git(root, "rm", "-q", "--cached", "mine.py")
+    with opened(root) as ws:
+        before = ws.git.status()
+        found = against_head(ws.git, ws.jail)
+        assert ws.git.status() == before
+    assert {c.path: (c.status, c.lines_added, c.lines_removed) for c in found.files} == {
+        ".env": ("added", 0, 0),
+        ".gitignore": ("added", 1, 0),
+        "clean.py": ("modified", 1, 1),
+        "data.bin": ("added", 0, 0),
+        "gone.py": ("deleted", 0, 1),
+        "inner/": ("added", 0, 0),
+        "new.txt": ("added", 1, 0),
+    }
+    assert "+b = 4\n" in found.diff and "b = 3" not in found.diff and "hush" not in found.diff
+    assert (found.branch, found.left_out, found.diff_truncated) == ("main", 0, False)
+    told = json.loads(json.dumps(found.to_json()))
+    assert told["files"][2]["digest"] == hashlib.sha256(b"a = 1\nb = 4\n").hexdigest()
+
+
+def test_a_submodule_at_another_commit_is_one_row_and_is_not_looked_into(root: Path, tmp_path: Path) -> None:
+    other = make_repository(tmp_path / "other", {"x": "1\n"})
+    git(root, "-c", "protocol.file.allow=always", "submodule", "--quiet", "add", str(other), "sub")
+    git(root, "commit", "-qm", "with a submodule")
+    (root / "sub/x").write_text("only dirty\n")
+    with opened(root) as ws:
+        assert against_head(ws.git, ws.jail).files == ()
+        git(root / "sub", "commit", "-qam", "further")
+        found = against_head(ws.git, ws.jail)
+        assert ws.git.status().entries == ()
+    assert [(c.path, c.status) for c in found.files] == [("sub", "modified")]
+    assert found.diff == "diff --git a/sub b/sub\n(submodule; it is at another commit)\n"
+
+
+def test_what_of_the_working_tree_is_beyond_the_bounds_is_named_or_counted(tmp_path: Path) -> None:
+    root = make_repository(tmp_path / "ws")
+    for number in range(20):
+        (root / f"a{number:02}.dat").write_bytes(b"\0" * 1_000_000)
+    for number in range(MAX_TREE_FILES):
+        (root / f"b{number:04}").touch()
+    with opened(root) as ws:
+        found = against_head(ws.git, ws.jail)
+    assert (found.head, len(found.files), found.left_out) == ("", MAX_TREE_FILES, 20)
+    assert "Binary file a05.dat differs" in found.diff
+    assert "b/b0001\n(not compared; there is too much of it)\n" in found.diff

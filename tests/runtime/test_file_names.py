@@ -3,7 +3,7 @@ from pathlib import Path
 
 from support.hosted import workspace
 
-from fluzo.core.port import FileNames, FolderFacts
+from fluzo.core.port import FileNames, FolderFacts, WorkingTree
 from fluzo.host import HostOptions, open_host
 
 
@@ -30,3 +30,15 @@ def test_a_front_end_is_told_what_stands_in_the_folder_and_no_more_than_is_there
         facts = host.port.query(FolderFacts()).result().data
         assert (facts["branch"], facts["changed"], facts["instructions"]) == ("main", 3, [])
         json.dumps(facts)
+
+
+def test_a_front_end_is_told_how_the_working_tree_differs_from_the_last_commit_without_secrets(tmp_path: Path) -> None:
+    root = workspace(tmp_path / "w", "http://127.0.0.1:9/v1", files={"a.py": "1\n"})
+    with open_host(HostOptions(root)) as host:
+        assert host.port.query(WorkingTree()).result().data["files"] == []
+        (root / "a.py").write_text(f"sk-{'x' * 20}\n")
+        found = host.port.query(WorkingTree()).result().data
+    (file,) = found["files"]
+    assert (file["path"], file["status"], file["added"], file["removed"]) == ("a.py", "modified", 1, 1)
+    assert found["diff"].endswith("-1\n+[redacted]\n")
+    json.dumps(found)

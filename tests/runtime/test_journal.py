@@ -602,3 +602,18 @@ def test_a_session_is_summed_up_over_its_tasks_and_one_without_any_is_empty(driv
             assert (one.paths, one.added, one.removed) == (("a.py", "b.py"), 8, 2)
 
     asyncio.run(scenario())
+
+
+def test_what_other_attempts_left_changed_is_known_unless_one_of_this_head_never_told(drive: Path) -> None:
+    async def scenario() -> None:
+        async with journal_at(drive) as journal:
+            await seed(journal)
+            told = {"head": "h1", "end": {"versions": {"a.py": "d", "dé/b.py": ""}}}
+            begun = an_attempt("a_9", number=9, baseline={"head": "h2"})
+            await journal.commit(an_attempt("a_1", baseline=told), an_attempt("a_8", number=8), begun)
+            assert await journal.left_changed("a_9", "h1") == {"a.py", "dé/b.py"}
+            assert await journal.left_changed("a_1", "h1") == frozenset()
+            assert await journal.left_changed("a_9", "h2") == {"a.py", "dé/b.py"}
+            assert await journal.left_changed("a_1", "h2") is None
+
+    asyncio.run(scenario())
