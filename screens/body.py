@@ -93,6 +93,10 @@ class Body:
         def exact(height: int) -> Dimension:
             return Dimension.exact(height)
 
+        def between() -> Dimension:
+            # Between header and status row. Without it the toolkit measures all that is in there, several times.
+            return exact(screen.layout.rows - screen.layout.header.height - 1)
+
         self.transcript.height = lambda: exact(screen.layout.transcript.height)
         self.card.height = lambda: exact(screen.layout.card.height)
         self.composer.height = lambda: exact(screen.layout.composer.height)
@@ -104,9 +108,10 @@ class Body:
                 DynamicContainer(lambda: self.transcript if len(screen.state.blocks) else self._welcome),
                 ConditionalContainer(self.card, Condition(lambda: screen.layout.card.height > 0)),
                 row(self._rule),
-                VSplit([prompt, self.composer]),
+                VSplit([prompt, self.composer], height=self.composer.height),
             ],
             width=lambda: exact(screen.layout.rule.width),
+            height=between,
         )
         self._welcome = RowsWindow(
             text_control(self._welcome_text), height=lambda: exact(screen.layout.transcript.height)
@@ -123,6 +128,7 @@ class Body:
                 self.side,
             ],
             width=lambda: exact(screen.layout.sidebar.width),
+            height=between,
         )
         body = HSplit(
             [
@@ -130,7 +136,10 @@ class Body:
                     self.header,
                     Condition(lambda: screen.layout.header.height > 0),
                 ),
-                VSplit([column, ConditionalContainer(side, Condition(lambda: screen.layout.sidebar.width > 0))]),
+                VSplit(
+                    [column, ConditionalContainer(side, Condition(lambda: screen.layout.sidebar.width > 0))],
+                    height=between,
+                ),
                 row(self._status),
             ],
             style=ROOT_STYLE,

@@ -5,7 +5,6 @@ toolkit's own window places each cell, styles each again, and leaves a cycle of 
 only garbage collection frees: a tenth of a second, about once a second under load, in which no key is read.
 """
 
-from collections import defaultdict
 from collections.abc import Callable, Mapping
 from functools import lru_cache, partial, wraps
 from typing import TYPE_CHECKING, Any
@@ -19,6 +18,8 @@ from prompt_toolkit.layout.mouse_handlers import MouseHandlers
 from prompt_toolkit.layout.screen import Char, Screen, WritePosition
 from prompt_toolkit.mouse_events import MouseEvent
 from prompt_toolkit.utils import to_str
+
+from .pen import Pen
 
 if TYPE_CHECKING:
     from prompt_toolkit.key_binding.key_bindings import NotImplementedOrNone
@@ -55,12 +56,13 @@ class RowsWindow(Window):
             return
         content = self.content.create_content(at.width, at.height)
         style = f"{parent_style} {to_str(self.style)} "
-        columns = range(at.xpos, at.xpos + at.width)
-        handlers = dict.fromkeys(columns, partial(self._mouse, at))
+        mouse = get_app().renderer.mouse_support()
+        handlers = dict.fromkeys(range(at.xpos, at.xpos + at.width), partial(self._mouse, at)) if mouse else {}
         for number in range(at.height):
             line: StyleAndTextTuples = content.get_line(number) if number < content.line_count else []
             screen.data_buffer[at.ypos + number].update(row_cells(tuple(line), style, at.width, at.xpos))
-            mouse_handlers.mouse_handlers[at.ypos + number].update(handlers)
+            if mouse:
+                mouse_handlers.mouse_handlers[at.ypos + number].update(handlers)
         screen.height = max(screen.height, at.ypos + at.height)
         screen.visible_windows_to_write_positions[self] = at
         if get_app().layout.current_window is self:
@@ -102,7 +104,7 @@ def row_cells(line: tuple[Any, ...], style: str, width: int, left: int) -> Mappi
 
 
 def changed_rows_only(compare: Callable[..., Any]) -> Callable[..., Any]:
-    """The toolkit's comparison of two frames, spared the rows that are the same in both. Ends the previous one."""
+    """The toolkit's comparison of two frames, in its place where only some rows differ. Ends the previous frame."""
 
     @wraps(compare)
     def compared(
@@ -117,25 +119,27 @@ def changed_rows_only(compare: Callable[..., Any]) -> Callable[..., Any]:
         **more: Any,
     ) -> Any:
         arguments = (app, output, screen, cursor, depth, previous, last_style, is_done)
-        # In these cases everything is written anew.
-        if previous is None or is_done or more["previous_width"] != more["size"].columns:
-            return compare(*arguments, **more)
+        size = more["size"]
+        if previous is None or is_done or more["previous_width"] != size.columns or screen.height != previous.height:
+            return compare(*arguments, **more)  # Everything is written anew, or nearly.
+        output.hide_cursor()
+        looks = more["attrs_for_style_string"], more["style_string_has_style"]
+        pen = Pen(output, cursor, last_style, size.columns, depth, *looks)
         new, old = screen.data_buffer, previous.data_buffer
-        same = {number for number in new.keys() & old.keys() if new[number] == old[number]}
-        screen.data_buffer, previous.data_buffer = _without(new, same), _without(old, same)
-        try:
-            return compare(*arguments, **more)
-        finally:
-            screen.data_buffer, previous.data_buffer = new, old
-            # Nobody looks at the previous frame again, but the composer's window keeps it in a cycle of references.
-            old.clear()
-            previous.zero_width_escapes.clear()
+        for number in range(min(screen.height, size.rows)):
+            row, before = new[number], old[number]
+            if row != before:
+                pen.row(number, row, before)
+        pen.move(*screen.get_cursor_position(app.layout.current_window))
+        pen.reset()
+        if screen.show_cursor:
+            output.show_cursor()
+        # Nobody looks at the previous frame again, but the composer's window keeps it in a cycle of references.
+        old.clear()
+        previous.zero_width_escapes.clear()
+        return Point(pen.x, pen.y), pen.style
 
     return compared
-
-
-def _without(rows: "defaultdict[int, defaultdict[int, Char]]", left_out: set[int]) -> Any:
-    return defaultdict(rows.default_factory, {number: row for number, row in rows.items() if number not in left_out})
 
 
 renderer._output_screen_diff = changed_rows_only(renderer._output_screen_diff)

@@ -143,6 +143,15 @@ def mention_of(path: str, lines: str = "") -> str:
     return f'@"{path}"{lines}' if re.search(r"\s", path) else f"@{path}{lines}"
 
 
+def completes(before: str) -> bool:
+    """Whether there may be something to offer behind this text."""
+    return _names_command(before) or bool(mentioned(before))
+
+
+def _names_command(before: str) -> bool:
+    return before.startswith("/") and " " not in before and "\n" not in before
+
+
 class ComposerCompleter(Completer):
     """`changed` and `recent` name the files that come first."""
 
@@ -172,7 +181,7 @@ class ComposerCompleter(Completer):
 
     def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterable[Completion]:
         before = document.text_before_cursor
-        if before.startswith("/") and " " not in before and "\n" not in before:
+        if _names_command(before):
             yield from self._commands(before)
             return
         word = mentioned(before)

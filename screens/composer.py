@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING, NamedTuple
 from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.completion import Completer
 from prompt_toolkit.document import Document
+from prompt_toolkit.filters import Condition
 from prompt_toolkit.formatted_text import StyleAndTextTuples
 from prompt_toolkit.layout.controls import BufferControl
 from prompt_toolkit.layout.processors import Processor, Transformation, TransformationInput
 from prompt_toolkit.mouse_events import MouseEvent, MouseEventType
 
 from .chips import Chip, Chips, Part, foreign_free, label
+from .completion import completes
 from .layout import MAX_COMPOSER_ROWS
 from .sanitize import clean
 from .text import cells, clusters, drawable
@@ -52,7 +54,7 @@ class Composer:
         self.buffer = Buffer(
             multiline=True,
             completer=completer,
-            complete_while_typing=True,
+            complete_while_typing=Condition(lambda: completes(self.buffer.document.text_before_cursor)),
             on_text_changed=lambda _: changed(),
             name="composer",
         )

@@ -1,4 +1,4 @@
-"""What happens around each frame: its rectangles before it, its end mark after it, and the clock of durations.
+"""What happens around each frame: its rectangles before it, its figures after it, and the clock of durations.
 
 Invariant: a frame is bracketed as one update of the terminal (DEC mode 2026), and nothing asks for a frame while
 nothing on the screen changes.
@@ -12,7 +12,7 @@ from .composer import rows_needed
 from .layout import arrange
 from .preferences import end_trials
 from .stats import FrameStats
-from .terminal import FRAME_BEGIN, FRAME_END
+from .terminal import ScreenOutput
 
 if TYPE_CHECKING:
     from .app import Screen
@@ -35,7 +35,9 @@ class Frames:
         self._begun = self._screen.now()
         self._screen.motion.before_draw()
         end_trials(self._screen)
-        self._screen.app.output.write_raw(FRAME_BEGIN)
+        output = self._screen.app.output
+        if isinstance(output, ScreenOutput):
+            output.begin_frame()
         self.arrange()
         self._page_older()
 
@@ -55,11 +57,9 @@ class Frames:
         screen.body.place()
 
     def after(self, _: object) -> None:
-        """End the frame; the runtime is opened behind the first one."""
+        """The frame is with the terminal; the runtime is opened behind the first one."""
         screen = self._screen
         gc.enable()
-        screen.app.output.write_raw(FRAME_END)
-        screen.app.output.flush()
         self.drawn += 1
         now = screen.now()
         self.stats.drawn(now, now - self._begun, getattr(screen.app.output, "written", 0))

@@ -82,6 +82,7 @@ class ScreenOutput(Vt100_Output):
     on_wide: Callable[[], None] | None = None
     """What the screen does when they take two columns."""
     awaits_width = False
+    _in_frame = False
     _asked = False
     _kitty = False
     _size = Size(rows=24, columns=80)
@@ -130,8 +131,17 @@ class ScreenOutput(Vt100_Output):
     def disable_mouse_support(self) -> None:
         self.write_raw("\x1b[?1002l\x1b[?1006l")
 
+    def begin_frame(self) -> None:
+        """What gathers from here to the next flush is one frame."""
+        self._in_frame = True
+        self.write_raw(FRAME_BEGIN)
+
     def flush(self) -> None:
         """Write what has gathered; a terminal that is gone is told to `on_gone`, once, and gets nothing more."""
+        if self._in_frame:
+            # In the same piece: who draws it is woken once, and what comes after a frame does not hold up its end.
+            self._in_frame = False
+            self.write_raw(FRAME_END)
         self.written += sum(map(len, self._buffer))
         if self.gone:
             self._buffer = []

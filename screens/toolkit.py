@@ -26,7 +26,8 @@ def application(screen: "Screen", keyboard: Input | None, output: Output | None)
         color_depth=screen.depth,
         mouse_support=screen.body.mouse_on,
         min_redraw_interval=None,
-        max_render_postpone_time=0.02,
+        # Not once the loop has nothing else to do: what was typed is drawn first.
+        max_render_postpone_time=None,
         before_render=screen.frames.before,
         after_render=screen.frames.after,
         input=keyboard,

@@ -84,7 +84,7 @@ def test_a_wide_character_that_does_not_fit_is_left_out_with_what_follows() -> N
 def test_the_mouse_is_told_in_cells() -> None:
     control = Rows([[("", "\u6f22\u6f22x")]])
     window = RowsWindow(control)
-    app: Application[None] = Application(Layout(HSplit([VSplit([window])])), input=DummyInput())
+    app: Application[None] = Application(Layout(HSplit([VSplit([window])])), input=DummyInput(), mouse_support=True)
     with set_app(app):
         _, handlers = drawn(window)
         press = partial(
@@ -126,7 +126,7 @@ def written(before: Screen | None, after: Screen, plain: bool) -> str:
 @pytest.mark.parametrize("seed", range(20))
 def test_the_step_to_the_next_frame_is_written_as_by_the_toolkit(seed: int) -> None:
     source = random.Random(seed)
-    words = [[("bold", "one")], [("", "two \u6f22")], [], [("class:x", "three" * 3)]]
+    words = [[("bold", "one")], [("", "two \u6f22")], [], [("class:x", "three" * 3)], [("bold", "f" * WIDTH)]]
     first = [source.choice(words) for _ in range(HEIGHT)]
     second = [line if source.random() < 0.5 else source.choice(words) for line in first]
     app: Application[None] = Application(Layout(Window(Rows([]))), input=DummyInput())
