@@ -1,23 +1,21 @@
-"""What a task or a session changed, and what the checks say of it.
+"""What a turn, a task or a session changed, or the working tree has, and what the checks say of it.
 
 Invariant: looking stages, reverts, commits and accepts nothing; what the runtime does not tell is not shown as told.
 """
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Literal
 
 from prompt_toolkit.filters import Condition
 from prompt_toolkit.layout import AnyContainer, ConditionalContainer, DynamicContainer, HSplit, VSplit, Window
 
-from fluzo.core.outcome import count
-from fluzo.core.port import Query, Snapshot, TaskDetail, TaskList
-
 from .controls import joined, row, text_control
-from .diff_about import checks_line, checks_rows, file_rows, running_files, side_rows
+from .diff_about import checks_line, checks_rows, file_rows, side_rows, warnings_of
 from .diff_rows import Look, Rows, fits_split, lay
-from .diff_text import File, Hunk, files_of, hunks_of, patch
+from .diff_source import Sources, figures
+from .diff_text import File, Hunk, hunks_of, patch
 from .entry import Finder
-from .sheet import Reader, Sheet, framed, headed, hint_line, moment, rule_window, safe, sheet_window, shown_task
+from .sheet import Sheet, framed, headed, hint_line, moment, rule_window, sheet_window
 from .text import Line
 from .unchanged import unchanged_lines
 
@@ -28,33 +26,29 @@ LIST_FIRST = 20_000
 """Lines of a diff from which the list of files comes first."""
 SIDE_COLUMNS = 30
 WIDE_COLUMNS = 150
-_SESSION_TASKS = 50
-YOURS = "you had changed this file before the task"
+HINTS_COLUMNS = 100
 
 Mode = Literal["diff", "files", "checks"]
 
 
 class Changes:
-    """A page view over one file at a time of what the shown task changed; while it runs, over its edits so far."""
+    """A page view over one file at a time of the source that is looked at; at first, what the shown task changed."""
 
     kind: Literal["page", "float"] = "page"
 
     def __init__(self, screen: "Screen") -> None:
         self._screen = screen
         self._mode: Mode = "diff"
-        self._source: Literal["task", "session"] = "task"
-        self._task: Mapping[str, Any] | None = None
-        self._detail: Mapping[str, Any] = {}
-        self._others: dict[str, Mapping[str, Any] | None] = {}
         self._files: list[File] = []
         self._at = 0
         self._chosen = False
         self._hunks: list[Hunk] = []
+        self._marked = False
         self._unfolded: dict[int, Sequence[str]] = {}
         self._split: bool | None = None
         self._wrap = False
         self._made: tuple[object, Rows] | None = None
-        self._reader = Reader(screen, self._read)
+        self._sources = Sources(screen, self._build)
         self._sheet = Sheet(screen, self._rows, context="diff", shifts=False)
         self._list = Sheet(screen, lambda: file_rows(self._files), context="diff", picks=True)
         self._windows = {"diff": sheet_window(self._sheet), "files": sheet_window(self._list)}
@@ -65,7 +59,7 @@ class Changes:
         self.container: AnyContainer = self._contained()
         self._moment = moment(screen.state)
         self._build()
-        self._reader.ask(shown_task(screen.state))
+        self._sources.read()
 
     def _bind(self) -> None:
         for sheet in (self._sheet, self._list):
@@ -83,11 +77,12 @@ class Changes:
         self._list.entered("diff.open", lambda: self._open(self._list.lit))
 
     def hints(self) -> str:
+        source = ("diff.source", "source")
         keys: tuple[tuple[str, str], ...]
         if self._mode == "files":
-            keys = (("diff.open", "look"), ("diff.files", "diff"), ("diff.checks", "checks"))
+            keys = (("diff.open", "look"), ("diff.files", "diff"), ("diff.checks", "checks"), source)
         elif self._mode == "checks":
-            keys = (("diff.checks", "diff"), ("diff.files", "files"))
+            keys = (("diff.checks", "diff"), ("diff.files", "files"), source)
         else:
             keys = (
                 ("diff.split", "unified" if self._is_split else "split"),
@@ -95,6 +90,8 @@ class Changes:
                 ("diff.copy", "copy"),
                 ("diff.files", "files"),
                 ("diff.checks", "checks"),
+                # A narrow row has no room for one more; /help names them all.
+                *((source,) if self._screen.layout.columns >= HINTS_COLUMNS else ()),
             )
         moves = "n/p hunk  [/] file  " if self._mode == "diff" else ""
         return f"{moves}{hint_line(self._screen, *keys, ('escape', 'back'))}"
@@ -104,46 +101,14 @@ class Changes:
         if now != self._moment:
             self._moment = now
             self._build()
-            self._reader.ask(shown_task(self._screen.state))
+            self._sources.read()
 
     # --- what it is about
-
-    def _read(self, query: Query, snapshot: Snapshot) -> None:
-        found = snapshot.data
-        if isinstance(query, TaskList) and self._source == "session" and query.limit > 1:
-            self._others = {str(task["id"]): None for task in found["tasks"]}
-            self._read_next()
-        elif found.get("tasks"):
-            self._reader.ask(TaskDetail(str(found["tasks"][0]["id"])))
-        elif found.get("task") and str(found["task"]["id"]) in self._others:
-            self._others[str(found["task"]["id"])] = found["task"]
-            self._read_next()
-        elif "task" in found:
-            self._task, self._detail = found["task"] or None, found
-            self._build()
-
-    def _read_next(self) -> None:
-        """The tasks of a session are read one after the other; then what they changed is shown together."""
-        missing = next((task_id for task_id, task in self._others.items() if task is None), None)
-        if missing is not None:
-            self._reader.ask(TaskDetail(missing))
-        else:
-            self._build()
-
-    @property
-    def _result(self) -> Mapping[str, Any]:
-        return (self._task or {}).get("result") or {}
 
     def _build(self) -> None:
         """The files of the source that is looked at; the one that was open stays open."""
         was = self._file.path if self._file is not None and self._chosen else ""
-        if self._source == "session":
-            tasks = [task for task in self._others.values() if task is not None and task.get("result")]
-            self._files = [file for task in tasks for file in _files(task)]
-        elif self._screen.state.running or not self._result:
-            self._files = running_files(self._screen.state)
-        else:
-            self._files = _files(self._task or {})
+        self._files = self._sources.files()
         first = not self._chosen and sum(len(file.lines) for file in self._files) > LIST_FIRST
         self._at = next((n for n, file in enumerate(self._files) if file.path == was), 0)
         self._load()
@@ -158,6 +123,7 @@ class Changes:
         """Make the rows of the open file; those of the others are not made."""
         file = self._file
         self._hunks = hunks_of(file.lines) if file is not None else []
+        self._marked = file is not None and any(file.is_own(row) for hunk in self._hunks for row in hunk.rows)
         self._unfolded = {}
         self._made = None
 
@@ -184,11 +150,8 @@ class Changes:
         self._show("diff")
 
     def _other_source(self) -> None:
-        session_id = self._screen.state.session_id
-        self._source = "session" if self._source == "task" else "task"
-        if self._source == "session" and session_id:
-            self._reader.ask(TaskList(_SESSION_TASKS, "", session_id))
-        self._build()
+        self._sheet.top = 0
+        self._sources.next()
 
     def _other_form(self) -> None:
         self._split = not self._is_split
@@ -290,53 +253,39 @@ class Changes:
     def _laid(self) -> Rows:
         """The rows as they are laid out now; made again only when something of it is other than before."""
         file = self._file
-        look = Look(self._width, self._is_split, self._wrap, self._sheet.left, self._screen.glyphs.bar)
-        if self._made is None or self._made[0] != look:
+        glyphs = self._screen.glyphs
+        own = file if self._marked else None
+        look = Look(self._width, self._is_split, self._wrap, self._sheet.left, glyphs.bar, own)
+        notes = file.notes if file is not None else (self._sources.nothing(),)
+        if self._made is None or self._made[0] != (look, notes):
             lit = self._made[1].lit if self._made is not None else 0
-            notes: list[str] = list(file.notes) if file is not None else [self._nothing()]
-            warnings = [YOURS] if file is not None and file.yours else []
+            warnings = warnings_of(file, marked=self._marked) if file is not None else []
             rows = lay(self._hunks, notes, warnings, self._unfolded, look)
             rows.lit = lit
-            self._made = (look, rows)
+            self._made = ((look, notes), rows)
         return self._made[1]
 
     def _rows(self) -> Sequence[Line]:
         if self._mode == "checks":
-            return checks_rows(self._screen.state, self._task, self._screen.layout.columns)
+            return checks_rows(self._screen.state, self._sources.task, self._screen.layout.columns)
         rows = self._laid()
         rows.lit = self._lit_hunk(rows)
         return rows
 
-    def _nothing(self) -> str:
-        if self._reader.problem:
-            return safe(self._reader.problem)
-        if self._reader.busy:
-            return "Reading."
-        return "The task changed no file." if self._result else "No task of this session has changed anything yet."
-
     def _head(self) -> Line:
-        file, state = self._file, self._screen.state
-        so_far = self._source == "task" and state.running
-        since = "so far; the task is running" if so_far else f"since: this {self._source}"
+        file = self._file
         view = "" if self._mode != "diff" else "split" if self._is_split else "unified"
-        right = f"{since}   view: {view or self._mode}"
+        right = f"{self._sources.since()}   view: {view or self._mode}"
         if file is None:
             return headed("Changes", "", right, self._screen.layout.columns)
         if self._mode != "diff":
-            left = count(len(self._files), "file", "files")
+            left = figures(self._files)
         else:
             left = f"{file.name}  {self._at + 1}/{len(self._files)}  +{file.added} -{file.removed}"
         return headed("Changes", left, right, self._screen.layout.columns)
 
     def _side(self) -> Line:
-        return joined(side_rows(self._files, self._at, self._screen.state, self._detail, SIDE_COLUMNS - 1))
+        return joined(side_rows(self._files, self._at, self._screen.state, self._sources.detail, SIDE_COLUMNS - 1))
 
     def _foot(self) -> Line:
-        return checks_line(self._screen.state, self._task, self._screen.layout.columns)
-
-
-def _files(task: Mapping[str, Any]) -> list[File]:
-    result = task.get("result") or {}
-    changes = tuple(result.get("changes") or ())
-    cut = bool(result.get("diff_truncated"))
-    return files_of(str(result.get("diff") or ""), changes, safe(task.get("text")), cut=cut)
+        return checks_line(self._screen.state, self._sources.task, self._screen.layout.columns)

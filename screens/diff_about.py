@@ -37,6 +37,23 @@ def running_files(state: State) -> list[File]:
     return found
 
 
+def turn_files(state: State, task_id: str) -> tuple[int, list[File]]:
+    """The number of the newest turn of a task that has edited a file, and its edits; 0 where none has."""
+    turn, found = 0, []
+    for block in state.blocks.reversed():
+        tool = block.tool
+        if tool is None or block.task_id != task_id or not tool.diff or tool.verb not in CHANGES:
+            continue
+        if block.state != "completed":
+            continue
+        turn = turn or block.turn
+        if block.turn != turn:
+            break
+        note = f"{tool.verb} in turn {turn}, as it was given; what a command of the turn changed is told with the task"
+        found.append(loose_file(tool.subject, tool.diff, note))
+    return turn, found[::-1]
+
+
 def file_rows(files: Sequence[File]) -> list[Line]:
     """The list of files; those that the user had changed before are told apart, and whose task each was."""
     rows: list[Line] = []
@@ -51,7 +68,8 @@ def file_rows(files: Sequence[File]) -> list[Line]:
             (_MUTED, f"  {changed:>{longest}}"),
         ]
         if file.yours:
-            line.append(("class:warn.fg", f"  {YOU}: changed before the task"))
+            untouched = ", and not touched since" if file.untouched else ""
+            line.append(("class:warn.fg", f"  {YOU}: changed before the task{untouched}"))
         if several:
             line.append((_MUTED, f"  of: {file.task}"))
         rows.append(line)
@@ -80,6 +98,19 @@ def side_rows(files: Sequence[File], at: int, state: State, detail: Mapping[str,
         rows += [[], [(_STRONG, " yours before the task")]]
         rows += [[(_PLAIN, f"   {shorten_path(path, max(width - 4, 6))}")] for path in mine]
     return rows
+
+
+def warnings_of(file: File, *, marked: bool) -> list[str]:
+    """What is told of the user's own earlier changes of a file; `marked` says that lines of it carry the mark."""
+    if file.untouched:
+        return ["changed by you before the task, and not touched since"]
+    if not file.yours:
+        return []
+    if marked:
+        return [f"lines marked {YOU} were changed by you before the task"]
+    if file.own is not None:
+        return ["you had changed other lines of this file before the task"]
+    return ["you had changed this file before the task"]
 
 
 def own_paths(files: Sequence[File], detail: Mapping[str, Any]) -> list[str]:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import NamedTuple, overload
 
-from .diff_text import Hunk, Row, changed_spans, pairs_of, shown
+from .diff_text import File, Hunk, Row, changed_spans, pairs_of, shown
 from .sheet import fitted
 from .text import Line, cells, cut_line, rows_of
 
@@ -15,6 +15,8 @@ HALF = 56
 """Columns that each half of a split has at least, unless it was asked for."""
 _UNIFIED, _SPLIT = 13, 8
 """Columns before the text: numbers, sign, and what parts them."""
+_OWN = "you "
+"""In the gutter of a line that the user had changed before the task; where none is, it takes no room."""
 _GUTTER, _MUTED = "class:diff.gutter", "class:text.muted"
 _STYLES = {"+": "class:diff.add.fg class:diff.add.bg", "-": "class:diff.del.fg class:diff.del.bg", "\\": _MUTED}
 _WORDS = {"+": " class:diff.add.word", "-": " class:diff.del.word"}
@@ -28,6 +30,8 @@ class Look(NamedTuple):
     wrap: bool
     left: int
     bar: str = "|"
+    own: File | None = None
+    """The file, where lines of it are marked as the user's."""
 
 
 class Spec(NamedTuple):
@@ -46,6 +50,11 @@ def fits_split(width: int) -> bool:
 
 def half_of(width: int) -> int:
     return (width - 1) // 2
+
+
+def _page(look: Look) -> int:
+    """Columns that are left for numbers and text."""
+    return look.width - (len(_OWN) if look.own is not None else 0)
 
 
 class Rows(Sequence[Line]):
@@ -81,7 +90,8 @@ class Rows(Sequence[Line]):
             return [(_MUTED, f"  : {spec.text}{'  (Enter shows them)' if here else ''}")]
         if spec.kind in ("note", "warn"):
             return [("class:warn.fg" if spec.kind == "warn" else _MUTED, spec.text)]
-        return _pair(spec, self._look) if self._look.split else _single(spec, self._look)
+        line = _pair(spec, self._look) if self._look.split else _single(spec, self._look)
+        return [*_own_mark(spec, self._look), *line]
 
 
 def lay(
@@ -132,10 +142,19 @@ def _specs(old: Row | None, new: Row | None, look: Look) -> list[Spec]:
 
 
 def _text_width(look: Look) -> int:
-    return max(half_of(look.width) - _SPLIT if look.split else look.width - _UNIFIED, 8)
+    return max(half_of(_page(look)) - _SPLIT if look.split else _page(look) - _UNIFIED, 8)
 
 
 # --- drawing --------------------------------------------------------------------------------------------------
+
+
+def _own_mark(spec: Spec, look: Look) -> Line:
+    if look.own is None:
+        return []
+    # Of a unified row `new` is only its partner; in a split both halves are shown.
+    sides = (spec.old, spec.new) if look.split else (spec.old,)
+    is_own = any(row is not None and look.own.is_own(row) for row in sides)
+    return [("class:warn.fg", _OWN)] if is_own and spec.part == 0 else [("", " " * len(_OWN))]
 
 
 def _single(spec: Spec, look: Look) -> Line:
@@ -148,7 +167,7 @@ def _single(spec: Spec, look: Look) -> Line:
 
 
 def _pair(spec: Spec, look: Look) -> Line:
-    half = half_of(look.width)
+    half = half_of(_page(look))
     old, new = spec.old, spec.new
     left = _side(old, new, old.old if old is not None else 0, spec.part, look)
     right = _side(new, old, new.new if new is not None else 0, spec.part, look)

@@ -44,7 +44,11 @@ class Hunk(NamedTuple):
 
 
 class File(NamedTuple):
-    """One changed file. `lines` is its part of the diff as it came, `notes` what is told of it in a row."""
+    """One changed file. `lines` is its part of the diff as it came, `notes` what is told of it in a row.
+
+    `yours` says that the user had changed it before, `own` which lines of its old side those are (None: not known),
+    `untouched` that nobody else has changed it since, so that every difference is the user's.
+    """
 
     path: str
     status: str = ""
@@ -54,10 +58,18 @@ class File(NamedTuple):
     lines: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     task: str = ""
+    own: tuple[Span, ...] | None = None
+    untouched: bool = False
 
     @property
     def name(self) -> str:
         return visible_text(self.path)
+
+    def is_own(self, row: Row) -> bool:
+        """Whether the user had changed this line before the task, as far as that is known."""
+        if self.untouched:
+            return row.mark in ("+", "-")
+        return row.old > 0 and any(first <= row.old <= last for first, last in self.own or ())
 
 
 def files_of(diff: str, changes: Sequence[Mapping[str, Any]], task: str = "", *, cut: bool = False) -> list[File]:
@@ -74,7 +86,10 @@ def files_of(diff: str, changes: Sequence[Mapping[str, Any]], task: str = "", *,
             notes = ("No line of it differs.",)
         numbers = int(change.get("added") or 0), int(change.get("removed") or 0)
         yours = bool(change.get("preexisting"))
-        found.append(File(path, str(change.get("status") or ""), *numbers, yours, lines, notes, task))
+        stretches = change.get("own_lines")
+        own = None if stretches is None else tuple((int(first), int(last)) for first, last in stretches)
+        status, untouched = str(change.get("status") or ""), bool(change.get("untouched"))
+        found.append(File(path, status, *numbers, yours, lines, notes, task, own, untouched))
     return found + [File(path, lines=lines, notes=tuple(_notes(lines)), task=task) for path, lines in parts.items()]
 
 
@@ -129,6 +144,8 @@ def _notes(lines: Sequence[str]) -> Iterator[str]:
         yield "deleted"
     if any(line.startswith(("Binary file", "GIT binary patch")) for line in head):
         yield "binary; its bytes are not shown"
+    # What Fluzo says itself in place of lines; no line of Git's own form begins so.
+    yield from (visible_text(line[1:-1]) for line in head if line.startswith("(") and line.endswith(")"))
 
 
 _KINDS = ("old mode", "new mode", "rename from", "new file mode", "deleted file mode")

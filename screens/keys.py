@@ -158,7 +158,7 @@ ACTIONS = (
     Action("diff.wrap", "Wrap long lines or not", ("w",), "", "diff"),
     Action("diff.copy", "Copy the hunk as a patch", ("y",), "", "diff"),
     Action("diff.checks", "Checks", ("c",), "", "diff"),
-    Action("diff.source", "This task, or the whole session", ("s",), "", "diff"),
+    Action("diff.source", "Source: this task, session, working tree, this turn", ("s",), "", "diff"),
     *_moves("pager", "j", "k"),
     Action("pager.next", "Next match", ("n",), "", "pager"),
     Action("pager.previous", "Previous match", ("N",), "", "pager"),

@@ -249,9 +249,15 @@ def shown_task(state: State) -> Query | None:
 class Reader:
     """One kind of question at a time; asking while one is out asks once more when the answer is there."""
 
-    def __init__(self, screen: "Screen", taken: Callable[[Query, Snapshot], None]) -> None:
+    def __init__(
+        self,
+        screen: "Screen",
+        taken: Callable[[Query, Snapshot], None],
+        failed: Callable[[], None] = lambda: None,
+    ) -> None:
         self._screen = screen
         self._taken = taken
+        self._told = failed
         self._waiting: Query | None = None
         self._next: Query | None = None
         self.problem = ""
@@ -279,6 +285,7 @@ class Reader:
 
     def _failed(self, problem: str) -> None:
         self._waiting, self.problem = None, problem
+        self._told()
         self._go_on()
 
     def _go_on(self) -> None:

@@ -3,10 +3,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.records import detail_of, picture, session_row, task_row, until
+from support.records import detail_of, message, picture, session_row, task_row, until
 from support.screen_inside import ScriptedScreen, inside
 
-from fluzo.core.port import Command, SessionDetail, TaskDetail, TaskList
+from fluzo.core.errors import WorkspaceError
+from fluzo.core.port import Command, SessionDetail, TaskDetail, TaskList, WorkingTree
 from fluzo.workspace.diff import compare
 
 F5 = "\x1b[15~"
@@ -20,6 +21,20 @@ CHANGES = [
     {"path": "b.py", "status": "added", "added": 2, "removed": 0, "preexisting": False},
     {"path": "logo.bin", "status": "modified", "added": 0, "removed": 0, "preexisting": False},
 ]
+TREE = {
+    "head": "h1",
+    "branch": "main",
+    "files": [
+        {"path": "README.md", "status": "modified", "added": 1, "removed": 1, "digest": "d"},
+        {"path": "a.py", "status": "modified", "added": 2, "removed": 2, "digest": "e"},
+        {"path": "sub", "status": "modified", "added": 0, "removed": 0, "digest": ""},
+    ],
+    "diff": compare("README.md", b"one\ntwo\n", b"one\nTWO\n").text
+    + compare("a.py", "\n".join(BEFORE).encode(), "\n".join(AFTER).encode()).text
+    + "diff --git a/sub b/sub\n(submodule; it is at another commit)\n",
+    "diff_truncated": False,
+    "left_out": 7,
+}
 BINARY = compare("logo.bin", b"\0a", b"\0b").text
 
 
@@ -28,7 +43,7 @@ def ended(task_id: str = "t_7", diff: str = ONE + TWO + BINARY, changes: Any = C
     checks = [{"argv": ["pytest", "-q"], "ok": True}]
     verification = {"verdict": "stale", "current": False, "commands": checks}
     detail["task"]["result"] = {"changes": changes, "diff": diff, "verification": verification, "status": "completed"}
-    detail["attempts"][0]["baseline"] = {"versions": {"README.md": "d"}}
+    detail["attempts"][0]["baseline"] = {"head": "h1", "versions": {"README.md": "d", "a.py": "old"}}
     return detail
 
 
@@ -36,7 +51,10 @@ ANSWERS = {
     SessionDetail: {"session": session_row(), "tasks": [task_row()], "messages": []},
     TaskList: {"tasks": [task_row()]},
     TaskDetail: ended(),
+    WorkingTree: TREE,
 }
+EDIT = '{"path": "a.py", "old_text": "line 10", "new_text": "line ten"}'
+WRITE = '{"path": "b.py", "content": "x = 1"}'
 
 
 async def opened(shown: ScriptedScreen, root: str = "/w") -> None:
@@ -203,11 +221,64 @@ def test_the_whole_session_can_be_looked_at() -> None:
         shown.keys("f")
         rows = picture(shown)
         assert "of: the first" in rows and "of: the second" in rows
-        shown.keys("s")
-        assert "since: this task" in picture(shown)
 
     answers = {**ANSWERS, TaskList: {"tasks": tasks}}
     inside(look, columns=120, rows=40, answers=answers)
+
+
+def test_the_source_is_the_task_the_session_the_working_tree_or_the_turn() -> None:
+    calls = [{"id": "c_1", "name": "edit_file", "arguments": EDIT}]
+    later = [{"id": "c_9", "name": "write_file", "arguments": WRITE}, {**calls[0], "id": "c_8"}]
+    messages = [
+        message(1, "user", "Change it"),
+        message(2, "assistant", "", tool_calls=calls),
+        message(3, "tool", "edited", tool_call_id="c_1"),
+        message(4, "assistant", "", tool_calls=later, turn=3),
+        message(5, "tool", "wrote", tool_call_id="c_9", turn=3),
+        message(6, "tool", "error: it is not there", tool_call_id="c_8", turn=3),
+        message(7, "assistant", "Done.", turn=4),
+    ]
+    session = {"session": session_row(), "tasks": [task_row()], "messages": messages}
+
+    async def look(shown: ScriptedScreen) -> None:
+        await opened(shown)
+        shown.keys("s")
+        await until(lambda: "since: this session" in picture(shown))
+        shown.keys("s")
+        await until(lambda: "README.md  1/3" in picture(shown))
+        rows = picture(shown)
+        assert "since: HEAD, 7 more files" in rows
+        assert "changed by you before the task, and not touched since" in rows
+        assert re.search(r"you +2 +- two", rows) and re.search(r"you +2 \+ TWO", rows)
+        assert not re.search(r"you +1 +1 +one", rows)
+        shown.keys("]")
+        rows = picture(shown)
+        assert "you had changed this file before the task" in rows and "you  " not in rows
+        shown.keys("]")
+        assert "submodule; it is at another commit" in picture(shown)
+        shown.keys("s")
+        rows = picture(shown)
+        assert "since: turn 3" in rows and "b.py  1/1  +1 -0" in rows and "+ x = 1" in rows
+        shown.keys("s")
+        assert "since: this task" in picture(shown)
+
+    inside(look, columns=110, rows=30, answers={**ANSWERS, SessionDetail: session})
+
+
+def test_a_working_tree_that_cannot_be_looked_at_says_why_and_a_moved_head_claims_nothing() -> None:
+    async def look(shown: ScriptedScreen) -> None:
+        await opened(shown)
+        shown.keys("ss")
+        await until(lambda: "README.md  1/3" in picture(shown))
+        assert "you had changed this file before the task" in picture(shown)
+        shown.port._answers = {**ANSWERS, WorkingTree: refuse}
+        shown.keys("ssss")
+        await until(lambda: "Git gave no answer" in picture(shown))
+
+    def refuse() -> Any:
+        raise WorkspaceError("Git gave no answer in /w within 120 s.", hint="Check the disk, then repeat.")
+
+    inside(look, columns=110, rows=30, answers={**ANSWERS, WorkingTree: {**TREE, "head": "h2"}})
 
 
 @pytest.mark.parametrize("columns", [80, 120, 160])

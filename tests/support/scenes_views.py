@@ -257,7 +257,14 @@ TEST = compare("tests/test_round.py", None, "".join(f"assert shares({n})\n" for 
 RESULT = {
     "status": "completed",
     "changes": [
-        {"path": "ledger/round.py", "status": "modified", "added": 5, "removed": 4, "preexisting": True},
+        {
+            "path": "ledger/round.py",
+            "status": "modified",
+            "added": 5,
+            "removed": 4,
+            "preexisting": True,
+            "own_lines": [[13, 13], [17, 17]],
+        },
         {"path": "tests/test_round.py", "status": "added", "added": 18, "removed": 0, "preexisting": False},
     ],
     "diff": ROUND + TEST,

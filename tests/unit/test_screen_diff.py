@@ -1,10 +1,11 @@
 import os
 import random
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from fluzo.screens.diff_about import file_rows, own_paths, side_rows
+from fluzo.screens.diff_about import file_rows, own_paths, side_rows, warnings_of
 from fluzo.screens.diff_rows import Look, Rows, fits_split, half_of, lay
 from fluzo.screens.diff_text import File, changed_spans, files_of, hunks_of, pairs_of, patch
 from fluzo.screens.state import State
@@ -238,3 +239,35 @@ def test_unchanged_lines_are_read_from_plain_files_of_the_folder_alone(tmp_path:
     (root / "folder").symlink_to(tmp_path)
     os.mkfifo(root / "pipe")
     assert "cannot be read" in str(unchanged_lines(str(root), path, []))
+
+
+def test_lines_that_the_user_had_changed_carry_a_mark_and_no_other_line_does() -> None:
+    file = diff_of("a\nb\nc\nd\n", "a\nB\nX\nc\n")._replace(own=((1, 2), (4, 4)))
+    marked = [line[:3] for line in texts(laid(file, UNIFIED._replace(own=file)))]
+    assert marked == ["> @", "you", "you", "   ", "   ", "   ", "you"]
+    split = texts(laid(file, SPLIT._replace(own=file)))
+    assert [line[:3] for line in split] == ["> @", "you", "you", "   ", "   ", "you"]
+    assert all(cells(text(line)) <= 120 for line in laid(file, SPLIT._replace(own=file)))
+    wrapped = laid(diff_of("x" * 300 + "\n", "y\n")._replace(own=((1, 1),)), Look(80, False, True, 0, "|", file))
+    assert [line[:4] for line in texts(wrapped)][1:4] == ["you ", "    ", "    "]
+    assert max(cells(text(line)) for line in wrapped) <= 80
+
+
+@pytest.mark.parametrize(
+    ("more", "marked", "said"),
+    [
+        ({}, False, []),
+        ({"yours": True}, False, ["you had changed this file before the task"]),
+        ({"yours": True, "own": ()}, False, ["you had changed other lines of this file before the task"]),
+        ({"yours": True, "own": ((1, 2),)}, True, ["lines marked you were changed by you before the task"]),
+        ({"yours": True, "untouched": True}, True, ["changed by you before the task, and not touched since"]),
+    ],
+)
+def test_what_of_a_file_is_the_users_is_said_as_far_as_it_is_known(more: Any, marked: bool, said: list[str]) -> None:
+    assert warnings_of(File("a.py")._replace(**more), marked=marked) == said
+
+
+def test_what_fluzo_says_in_place_of_lines_stands_in_their_place() -> None:
+    diff = "diff --git a/big b/big\n(10 -> 20 bytes; too large to compare line by line)\n"
+    (file,) = files_of(diff, [{"path": "big", "status": "modified"}])
+    assert file.notes == ("10 -> 20 bytes; too large to compare line by line",)
