@@ -65,7 +65,7 @@ class SettingDescriptor(NamedTuple):
 def registry() -> tuple[SettingDescriptor, ...]:
     """Every setting, in the order of the document."""
     found: dict[str, SettingDescriptor] = {}
-    for descriptor in _walk(Settings, ""):
+    for descriptor in settings_of(Settings, ""):
         known = found.get(descriptor.key)
         if known is not None and known.options != descriptor.options:
             # The same key in two kinds of model entry, such as `provider`: either word is accepted.
@@ -294,23 +294,25 @@ def _is_kind(value: object, kind: Kind) -> bool:
 def section_titles() -> dict[str, tuple[str, ...]]:
     """What each table is for, by its generic key; the two kinds of model entry share one table and have two lines."""
     found: dict[str, tuple[str, ...]] = {}
-    for key, model in _tables(Settings, ""):
+    for key, model in tables_of(Settings, ""):
         found[key] = (*found.get(key, ()), model.title)
     return found
 
 
-def _tables(model: type[Node], prefix: str) -> Iterator[tuple[str, type[Node]]]:
+def tables_of(model: type[Node], prefix: str) -> Iterator[tuple[str, type[Node]]]:
+    """Every table within one, with its generic key."""
     for name in ordered_fields(model):
         children, step = _children(model.model_fields[name])
         for child in children:
             yield f"{prefix}{name}{step}", child
-            yield from _tables(child, f"{prefix}{name}{step}.")
+            yield from tables_of(child, f"{prefix}{name}{step}.")
 
 
 # --- derivation from the model ----------------------------------------------------------------------------------
 
 
-def _walk(model: type[Node], prefix: str) -> Iterator[SettingDescriptor]:
+def settings_of(model: type[Node], prefix: str) -> Iterator[SettingDescriptor]:
+    """Every setting within a table, with its generic key."""
     for name in ordered_fields(model):
         field = model.model_fields[name]
         children, step = _children(field)
@@ -318,7 +320,7 @@ def _walk(model: type[Node], prefix: str) -> Iterator[SettingDescriptor]:
             yield _descriptor(f"{prefix}{name}", field)
         if children:
             for child in children:
-                yield from _walk(child, f"{prefix}{name}{step}.")
+                yield from settings_of(child, f"{prefix}{name}{step}.")
 
 
 def ordered_fields(model: type[Node]) -> list[str]:

@@ -7,8 +7,16 @@ ranges are the registry's, never written a second time. Values that name a secre
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from fluzo.core.settings_entries import entry_kinds
 from fluzo.core.settings_model import Settings
-from fluzo.core.settings_registry import SettingDescriptor, describe, flatten, parse_value, values_of
+from fluzo.core.settings_registry import (
+    SettingDescriptor,
+    describe,
+    flatten,
+    generic_key,
+    parse_value,
+    values_of,
+)
 
 GROUPS = (
     "Models",
@@ -51,6 +59,23 @@ TASK_LIMITS = ("max_turns", "max_tool_calls", "max_active_seconds", "max_total_t
 """Keys of [harness] that are limits of one task, and so can be given to a running one by an act of the user."""
 
 
+CONSENT_KEYS = frozenset(
+    (
+        *(f"models.<id>.{name}" for name in ("base_url", "endpoint", "auth", "api_key_env", "credential_ref")),
+        "verification.commands",
+        "policy.grants",
+        *(f"policy.grants[].{name}" for name in ("argv", "script", "cwd")),
+        *(f"tools.shell.{name}" for name in ("inherit_env", "env", "credentials")),
+        *(f"telemetry.{name}" for name in ("export_enabled", "otlp_endpoint", "capture_content")),
+    )
+)
+"""What `consent_fingerprints` covers: a save of these consents to nothing."""
+
+
+_KIND_KEY = "models.<id>.provider"
+"""It decides which settings an entry has, and so stays as it is: another kind is another entry."""
+
+
 class InForce(NamedTuple):
     """What this process works with: `started` counts for what only a restart changes."""
 
@@ -77,26 +102,51 @@ def config_rows(
         default_counts = data is not None and key not in in_file
         rows.append(
             {
-                "key": key,
-                "group": group_of(key),
-                "type": descriptor.kind,
-                "unit": descriptor.unit,
-                "default": descriptor.default,
-                "choices": choices_of(key, descriptor),
-                "low": descriptor.minimum,
-                "high": descriptor.maximum,
+                **_described(key, descriptor),
+                **({"choices": [now]} if descriptor.key == _KIND_KEY else {}),
                 "saved": descriptor.default if default_counts else in_file.get(key),
                 "in_file": key in in_file,
                 "effective": now,
                 "source": source,
                 "flag": _FLAGS.get(key, "--set") if source == "flag" else "",
-                "privacy": descriptor.privacy,
-                "help": descriptor.description,
-                "applies": _APPLIES[descriptor.apply],
                 "limit": key.removeprefix("harness.") if key.removeprefix("harness.") in TASK_LIMITS else "",
             }
         )
     return sorted(rows, key=lambda row: GROUPS.index(str(row["group"])))
+
+
+def entry_rows() -> list[dict[str, object]]:
+    """Each kind of entry that can be added: its table, whether that is a list, what it is, and a row for each of its
+    settings as they are in an entry that is not in the file yet.
+    """
+    unsaved = {"saved": None, "in_file": False, "effective": None, "source": "default", "flag": "", "limit": ""}
+    return [
+        {
+            "table": kind.table,
+            "listed": kind.listed,
+            "title": kind.title,
+            "rows": [{**_described(setting.key, setting), **unsaved} for setting in kind.settings],
+        }
+        for kind in entry_kinds()
+    ]
+
+
+def _described(key: str, descriptor: SettingDescriptor) -> dict[str, object]:
+    """What is known of a setting whatever its value is."""
+    return {
+        "key": key,
+        "group": group_of(key),
+        "type": descriptor.kind,
+        "unit": descriptor.unit,
+        "default": descriptor.default,
+        "choices": choices_of(key, descriptor),
+        "low": descriptor.minimum,
+        "high": descriptor.maximum,
+        "privacy": descriptor.privacy,
+        "help": descriptor.description,
+        "applies": _APPLIES[descriptor.apply],
+        "consent": generic_key(key) in CONSENT_KEYS,
+    }
 
 
 def group_of(key: str) -> str:

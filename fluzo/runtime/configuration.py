@@ -17,7 +17,8 @@ from fluzo.core.events import ConfigurationChanged, Event, Scope
 from fluzo.core.port import Ack, ApplyConfigToActiveWork, SaveConfig
 from fluzo.core.redact import Redactor
 from fluzo.core.settings import Settings, check_settings, describe, main_model, plain, set_value
-from fluzo.core.settings_rows import TASK_LIMITS, InForce, changes, config_rows, public_values
+from fluzo.core.settings_entries import names_entry
+from fluzo.core.settings_rows import TASK_LIMITS, InForce, changes, config_rows, entry_rows, public_values
 from fluzo.runtime.recorder import redact_payload
 from fluzo.storage import settings_file
 from fluzo.storage.settings_file import LoadedSettings
@@ -75,6 +76,7 @@ class Configuration:
             "hint": file.hint,
             "consent": missing,
             "rows": config_rows(in_force, file.data, file.settings),
+            "entries": entry_rows(),
         }
 
     async def _save(self, command: SaveConfig) -> Ack:
@@ -99,8 +101,9 @@ class Configuration:
             loaded = settings_file.loaded(current, settings_file.parse(current), flags)
             main_model(loaded.settings)
             return loaded
-        for key in command.values:
-            describe(key)
+        for key, value in command.values.items():
+            if value is not None or not names_entry(key):
+                describe(key)
         from fluzo.storage import settings_edit
 
         edits = {key: plain(value) for key, value in command.values.items()}

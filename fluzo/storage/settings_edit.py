@@ -1,4 +1,4 @@
-"""Changes to a `.fluzo` that exists: only the edited keys move, comments and order stay.
+"""Changes to a `.fluzo` that exists: only the edited keys move, comments and order stay, also those within a list.
 
 Invariant: what is saved was validated as a whole, and differs from the file on disk in the edited keys alone. This
 module owns tomlkit and is loaded only when something is saved.
@@ -6,15 +6,16 @@ module owns tomlkit and is loaded only when something is saved.
 
 import tomllib
 from collections.abc import Callable, Mapping
-from typing import Any, cast
+from difflib import SequenceMatcher
+from typing import Any
 
 import tomlkit
 from tomlkit.exceptions import TOMLKitError
-from tomlkit.items import Item
+from tomlkit.items import AoT, Array, InlineTable, Item, Table
 
 from fluzo.core.errors import ConfigError
-from fluzo.core.settings import Settings, check_settings, remove_value, set_value
-from fluzo.storage import settings_file
+from fluzo.core.settings import Settings, check_settings, remove_value, render, set_value
+from fluzo.storage import settings_blocks, settings_file
 from fluzo.storage.settings_file import LoadedSettings, SettingsText
 
 
@@ -71,31 +72,74 @@ def _filled(value: object) -> object:
 
 
 def _edited(text: str, edits: Mapping[str, object]) -> str:
+    windows = text.count("\r\n") == text.count("\n") > 0
+    if windows:
+        text = text.replace("\r\n", "\n")
     try:
-        document = tomlkit.parse(text)
         for key, value in edits.items():
+            path = tuple(key.split("."))
+            before, block, after = settings_blocks.around(_laid_out(text, path, value), path)
+            document = tomlkit.parse(block)
             if value is None:
-                _remove(document, key.split("."))
+                _remove(document, path)
             else:
-                _put(document, key.split("."), value)
-        return tomlkit.dumps(document)
-    except (TOMLKitError, TypeError) as exc:
+                _put(document, path, value)
+            text = before + tomlkit.dumps(document) + after
+        return text.replace("\n", "\r\n") if windows else text
+    except (TOMLKitError, TypeError, ValueError) as exc:
         raise ConfigError(
             "The change could not be put into the file; nothing was saved.", hint="Change the line by hand."
         ) from exc
 
 
-def _put(document: Any, path: list[str], value: object) -> None:
+def _laid_out(text: str, path: tuple[str, ...], value: object) -> str:
+    """With the blocks that an edit adds or takes away."""
+    if value is None:
+        return settings_blocks.without_table(text, path)
+    if isinstance(value, list) and all(isinstance(entry, dict) for entry in value):
+        return settings_blocks.with_entries(text, path, value)
+    return settings_blocks.with_table(text, path[:-1])
+
+
+def _put(document: Any, path: tuple[str, ...], value: object) -> None:
     *parents, name = path
     table = document
     for parent in parents:
         if parent not in table:
-            table.add(parent, tomlkit.table(is_super_table=parent != parents[-1]))
+            inline = isinstance(table, InlineTable)
+            new = tomlkit.inline_table() if inline else tomlkit.table(is_super_table=parent != parents[-1])
+            table.add(parent, new)
         table = table[parent]
-    table[name] = _item(value)  # A comment behind the old value stays on its line.
+    old = table.get(name)
+    if isinstance(old, AoT):
+        return  # `_laid_out` has made it what it is to be.
+    if isinstance(value, list) and value and isinstance(old, Array):
+        _put_items(old, value)
+    elif isinstance(value, dict) and isinstance(old, Table | InlineTable):
+        for key in [key for key in old if key not in value]:
+            old.remove(key)
+        for key in [key for key in value if old.get(key) != value[key]]:
+            old[key] = value[key]
+    else:
+        table[name] = _item(value)  # A comment behind the old value stays on its line.
 
 
-def _remove(document: Any, path: list[str]) -> None:
+def _put_items(old: Any, new: list[Any]) -> None:
+    """Change a list item by item, so that what stands beside those that stay is kept."""
+    before, after = ([render(item) for item in items] for items in (old, new))
+    for tag, start, end, low, high in reversed(SequenceMatcher(None, before, after, False).get_opcodes()):
+        if tag == "equal":
+            continue
+        for number in reversed(range(start + high - low, end)):
+            del old[number]
+        for number, item in enumerate(new[low:high], start):
+            if number < end:
+                old[number] = _item(item)
+            else:
+                old.insert(number, _item(item))
+
+
+def _remove(document: Any, path: tuple[str, ...]) -> None:
     *parents, name = path
     table = document
     for parent in parents:
@@ -108,12 +152,10 @@ def _remove(document: Any, path: list[str]) -> None:
 
 def _item(value: object) -> Item:
     if isinstance(value, list) and value and all(isinstance(entry, dict) for entry in value):
-        tables = tomlkit.aot()
+        entries = tomlkit.array()
         for entry in value:
-            body = tomlkit.table()
-            body.update(cast("dict[str, object]", entry))
-            tables.append(body)
-        return tables
+            entries.append(_item(entry))
+        return entries
     if isinstance(value, dict):
         inline = tomlkit.inline_table()
         inline.update(value)

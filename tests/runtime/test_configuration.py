@@ -146,6 +146,25 @@ def test_two_values_that_are_only_valid_together_are_saved_together(opened: Host
     assert {key: row(opened, key)["effective"] for key in wanted} == wanted
 
 
+def test_entries_are_described_added_and_removed_as_one_with_what_names_them(opened: Host) -> None:
+    kinds = {(kind["table"], kind["listed"], len(kind["rows"]) > 2) for kind in detail(opened)["entries"]}
+    assert kinds == {("models", False, True), ("capacity_pools", False, True), ("policy.grants", True, True)}
+    assert row(opened, "models.main.provider")["choices"] == ["openai_compatible"]
+
+    refused = save(opened, {"models.main": None})
+    assert (refused.accepted, refused.code) == (False, "configuration_invalid")
+    assert "agent.model names main, but there is no [models.main]" in refused.message
+    unknown = save(opened, {"models.main.nothing": None})
+    assert (unknown.accepted, unknown.code) == (False, "usage")
+
+    new = {"provider": "openai_compatible", "base_url": NOBODY, "model": "other"}
+    values = {f"models.other.{name}": value for name, value in new.items()}
+    assert save(opened, {"models.main": None, "agent.model": "other", **values}).accepted
+    assert row(opened, "models.other.model")["effective"] == "other"
+    assert not [item for item in detail(opened)["rows"] if item["key"].startswith("models.main.")]
+    assert detail(opened)["consent"] == ["endpoint:other"]
+
+
 def test_a_file_that_moved_is_not_written_over(opened: Host) -> None:
     seen = detail(opened)["fingerprint"]
     path = file_of(opened)

@@ -322,3 +322,141 @@ def test_crlf_line_ends_survive_an_edit(path: Path) -> None:
     path.write_bytes(TEXT.replace("\n", "\r\n").encode())
     settings_edit.save(settings_file.read(path), {"harness.max_turns": 9})
     assert path.read_bytes() == TEXT.replace("max_turns = 5", "max_turns = 9").replace("\n", "\r\n").encode()
+
+
+GENERATED = """schema_version = 1
+
+# who
+[agent]
+model = "main"
+
+# the model
+[models.main]
+provider = "openai_compatible"
+base_url = "http://127.0.0.1:1/v1"
+model = "a"
+
+# what it understands
+[models.main.compat]
+stream = true
+
+# the pool
+[capacity_pools.local_server]
+max_in_flight = 1
+
+# the checks
+[verification]
+commands = [
+  # fast
+  ["pytest", "-q"],  # unit
+  ["ruff", "check"],  # style
+]
+
+# the rules
+[policy]
+shell = "ask"
+
+# lint
+[[policy.grants]]
+argv = ["make", "lint"]  # quick
+
+# build
+[[policy.grants]]
+argv = ["make"]
+
+# the environment
+[tools.shell.env]
+A = "1"  # one
+
+# the end
+[tui]
+theme = "default"
+"""
+OTHER = {"provider": "openai_compatible", "base_url": "http://127.0.0.1:2/v1", "model": "b", "compat.stream": False}
+OTHER_TEXT = """
+[models.other]
+provider = "openai_compatible"
+base_url = "http://127.0.0.1:2/v1"
+model = "b"
+
+[models.other.compat]
+stream = false
+"""
+GRANTS = [{"argv": ["make", "lint"]}, {"argv": ["make"]}]
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+@pytest.mark.parametrize(
+    ("edits", "old", "new"),
+    [
+        ({f"models.other.{k}": v for k, v in OTHER.items()}, "\n# the pool", f"{OTHER_TEXT}\n# the pool"),
+        ({"harness.max_turns": 5}, 'theme = "default"\n', 'theme = "default"\n\n[harness]\nmax_turns = 5\n'),
+        ({"policy.edit": "ask"}, 'shell = "ask"\n', 'shell = "ask"\nedit = "ask"\n'),
+        ({"verification.commands": [["pytest", "-q"], ["mypy"]]}, '["ruff", "check"]', '["mypy"]'),
+        (
+            {"verification.commands": [["pytest", "-q"], ["ruff", "check"], ["mypy"]]},
+            "  # style\n",
+            '  # style\n  ["mypy"],\n',
+        ),
+        ({"verification.commands": [["ruff", "check"]]}, '  ["pytest", "-q"],  # unit\n', ""),
+        ({"policy.grants": GRANTS[1:]}, '# lint\n[[policy.grants]]\nargv = ["make", "lint"]  # quick\n\n', ""),
+        ({"policy.grants": [{**GRANTS[0], "cwd": "sub"}, GRANTS[1]]}, "# quick\n", '# quick\ncwd = "sub"\n'),
+        (
+            {"policy.grants": [*GRANTS, {"script": "a\nb"}]},
+            'argv = ["make"]\n\n',
+            'argv = ["make"]\n\n[[policy.grants]]\nscript = "a\\nb"\n\n',
+        ),
+        ({"tools.shell.env": {"A": "1", "B": "2"}}, "# one\n", '# one\nB = "2"\n'),
+        ({"tools.shell.env": {"A": "2"}}, 'A = "1"  # one', 'A = "2"  # one'),
+    ],
+)
+def test_what_is_added_changed_or_removed_leaves_the_comments_of_everything_else(
+    path: Path, edits: dict[str, object], old: str, new: str, end: str
+) -> None:
+    path.write_bytes(GENERATED.replace("\n", end).encode())
+    settings_edit.save(settings_file.read(path), edits)
+    assert GENERATED.count(old) == 1
+    assert path.read_bytes().decode() == GENERATED.replace(old, new).replace("\n", end)
+
+
+def test_a_model_goes_with_its_own_comments_alone(path: Path) -> None:
+    text = GENERATED.replace("\n# the pool", f"\n# other{OTHER_TEXT}\n# the pool")
+    path.write_text(text)
+    settings_edit.save(settings_file.read(path), {"models.main": None, "agent.model": "other"})
+    gone = text[text.index("# the model") : text.index("# other")]
+    assert path.read_text() == text.replace(gone, "").replace('model = "main"', 'model = "other"')
+
+
+def test_entries_that_change_places_take_their_comments_along_and_a_list_can_be_emptied_and_filled(path: Path) -> None:
+    path.write_text(GENERATED)
+    settings_edit.save(settings_file.read(path), {"policy.grants": GRANTS[::-1]})
+    lint, build = (
+        GENERATED[GENERATED.index(a) : GENERATED.index(b)] for a, b in (("# lint", "# b"), ("# b", "# the e"))
+    )
+    assert path.read_text() == GENERATED.replace(lint + build, build + lint)
+    settings_edit.save(settings_file.read(path), {"policy.grants": []})
+    assert path.read_text() == GENERATED.replace(lint + build, "").replace('"ask"\n', '"ask"\ngrants = []\n')
+    settings_edit.save(settings_file.read(path), {"policy.grants": GRANTS[1:]})
+    assert path.read_text() == GENERATED.replace(lint + build, '[[policy.grants]]\nargv = ["make"]\n\n')
+
+
+def test_a_file_in_inline_tables_is_edited_in_its_own_way(path: Path) -> None:
+    model = '{ provider = "openai_compatible", base_url = "http://127.0.0.1:1/v1", model = "a" }'
+    path.write_text(f'schema_version = 1\npolicy = {{ shell = "ask" }}\nmodels = {{ main = {model} }}\n')
+    other = {f"models.other.{k}": v for k, v in OTHER.items()}
+    edits = {"policy.grants": GRANTS, "tui.notifications.max_visible": 2, **other}
+    settings_edit.save(settings_file.read(path), edits)
+    settings_edit.save(settings_file.read(path), {"policy.grants": [*GRANTS, {"script": "a"}], "models.main": None})
+    settings = settings_file.load(path).settings
+    assert (len(settings.policy.grants), list(settings.models), settings.tui.notifications.max_visible) == (
+        3,
+        ["other"],
+        2,
+    )
+
+
+def test_a_header_within_a_text_of_several_lines_is_text(path: Path) -> None:
+    text = GENERATED.replace('theme = "default"', 'theme = "default"\n[project]\nname = """\n[policy]\n"""')
+    path.write_text(text)
+    settings_edit.save(settings_file.read(path), {"policy.edit": "ask"})
+    assert path.read_text() == text.replace('shell = "ask"\n', 'shell = "ask"\nedit = "ask"\n')

@@ -9,6 +9,7 @@ from fluzo.core.errors import UsageError
 from fluzo.core.settings import (
     Settings,
     check_settings,
+    consent_fingerprints,
     describe,
     effective_values,
     get_value,
@@ -23,6 +24,8 @@ from fluzo.core.settings import (
     settings_document,
     values_of,
 )
+from fluzo.core.settings_entries import entry_kinds, names_entry
+from fluzo.core.settings_rows import CONSENT_KEYS
 
 MINIMAL = {"schema_version": 1}
 
@@ -244,3 +247,37 @@ def test_no_settings_are_made_from_a_document_with_problems() -> None:
 
     assert settings is None
     assert [problem.key for problem in problems] == ["harness.max_turns", "harness.nonsense", "x"]
+
+
+def test_a_change_of_exactly_the_marked_settings_needs_consent_anew() -> None:
+    laya = {"provider": "laya_systemone", "endpoint": "http://127.0.0.1:9/v1/systemone"}
+    base = {**raw(), "policy": {"grants": [{"argv": ["make"]}]}, "telemetry": {"export_enabled": True}}
+    base["models"] = {**base["models"], "watcher": laya}
+    others = {
+        "text": ["other"],
+        "boolean": [True, False],
+        "list of texts": [["A"]],
+        "list of commands": [[["a"]]],
+        "list of grants": [[]],
+        "table of texts": [{"A": "b"}],
+    }
+    before, found = consent_fingerprints(Settings.model_validate(base), "w"), set()
+    for setting in registry():
+        if setting.key.endswith((".provider", "schema_version")) or "[]" in setting.key:
+            continue
+        name = "watcher" if setting.key == "models.<id>.endpoint" else "coder"
+        key = setting.key.replace("models.<id>", f"models.{name}").replace("<id>", "local_server")
+        choices = [parse_value(key, word) for word in setting.options]
+        for other in choices or others.get(setting.kind, [setting.minimum]):
+            if consent_fingerprints(Settings.model_validate(set_value(base, key, other)), "w") != before:
+                found.add(setting.key)
+    assert found == {key for key in CONSENT_KEYS if "[]" not in key}
+
+
+def test_every_table_of_entries_has_its_kinds_and_its_entries_have_names() -> None:
+    keys = {setting.key for kind in entry_kinds() for setting in kind.settings}
+    assert keys == {setting.key for setting in registry() if "<id>" in setting.key or "[]" in setting.key}
+    assert names_entry("models.coder") and names_entry("capacity_pools.a-b")
+    assert not any(
+        map(names_entry, ("models", "policy.grants", "policy.shell", "models.a.b", "models.a b", "harness.x"))
+    )
