@@ -38,13 +38,18 @@ _LISTED = Path(f"/proc/self/task/{os.getpid()}/children").exists()
 """Whether this kernel lists children (CONFIG_PROC_CHILDREN); if not, every process is asked for its parent."""
 
 
+EXITING = 0x4
+"""PF_EXITING among the flags of proc(5): it is ending, and its memory and descriptors go or are gone."""
+
+
 class Seen(NamedTuple):
-    """One look at a process (proc(5)); `started` in clock ticks since boot."""
+    """One look at a process (proc(5)); `started` in clock ticks since boot. What `ended` waits to be reaped."""
 
     pid: int
     parent: int
     group: int
     session: int
+    exiting: bool
     ended: bool
     started: int
 
@@ -95,7 +100,8 @@ def look_at(pid: int) -> Seen | None:
     except (FileNotFoundError, ProcessLookupError):
         return None
     parent, group, session = (int(field) for field in fields[1:4])
-    return Seen(pid, parent, group, session, fields[0] in (b"Z", b"X"), int(fields[19]))
+    exiting, ended = bool(int(fields[6]) & EXITING), fields[0] in (b"Z", b"X")
+    return Seen(pid, parent, group, session, exiting, ended, int(fields[19]))
 
 
 def below() -> list[Seen]:
@@ -138,19 +144,22 @@ def _by_table() -> Iterator[Seen]:
 # --- counting -------------------------------------------------------------------------------------------------
 
 
-def update(families: Sequence[Family]) -> None:
-    """Bring the members of every family up to date, and reap what ended after it lost its parent to us."""
+def update(families: Sequence[Family]) -> bool:
+    """Bring the members of every family up to date, and reap what ended after it lost its parent to us.
+
+    Says whether there is anything that is just ending and has to be reaped by a later call.
+    """
     for family in families:
         for pid, fd in list(family.members.items()):
             if has_ended(fd):
                 _reap(fd)
                 os.close(family.members.pop(pid))
     if not _has_children():
-        return
+        return False
     seen = below()
     while _count(families, seen):
         pass  # Whoever counts now may be the proof for another one.
-    _reap_strays(families, seen)
+    return _reap_strays(families, seen)
 
 
 def _has_children() -> bool:
@@ -245,8 +254,9 @@ def _reap(pidfd: int) -> None:
         os.waitid(os.P_PIDFD, pidfd, os.WEXITED | os.WNOHANG)
 
 
-def _reap_strays(families: Iterable[Family], seen: Iterable[Seen]) -> None:
+def _reap_strays(families: Iterable[Family], seen: Iterable[Seen]) -> bool:
     """Reap children of ours that ended and were certainly not started here, so that nobody waits for their status.
+    Says whether one of them is still ending; with its memory and descriptors gone it may not count to any family.
 
     A direct child is born into our session and can leave it only for one of its own number. So one in a session of
     another number is none, and neither is one that leads the session of a process that counts.
@@ -254,9 +264,13 @@ def _reap_strays(families: Iterable[Family], seen: Iterable[Seen]) -> None:
     ours = os.getsid(0)
     led = {_session(pid) for family in families for pid, fd in family.members.items() if not has_ended(fd)}
     led -= {family.leader for family in families}
+    ending = False
     for process in seen:
         stray = process.session not in (process.pid, ours) or process.pid in led
-        if stray and process.ended and process.parent == os.getpid():
+        if not stray or process.parent != os.getpid():
+            continue
+        ending = ending or (process.exiting and not process.ended)
+        if process.ended:
             with contextlib.suppress(OSError):
                 fd = os.pidfd_open(process.pid)
                 try:
@@ -264,6 +278,7 @@ def _reap_strays(families: Iterable[Family], seen: Iterable[Seen]) -> None:
                         _reap(fd)
                 finally:
                     os.close(fd)
+    return ending
 
 
 # --- signals --------------------------------------------------------------------------------------------------

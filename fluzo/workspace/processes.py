@@ -151,6 +151,10 @@ class Processes:
         self._look()
         commands = [command for command in self._commands if not self._drop_if_over(command)]
         survivors = await asyncio.gather(*(self._stop_command(command) for command in commands))
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(KILL_SECONDS):
+                while self._look():
+                    await asyncio.sleep(descendants.LOOK_AGAIN_SECONDS)
         return sorted(pid for pids in survivors for pid in pids)
 
     async def _stop_command(self, command: _Command) -> list[int]:
@@ -278,8 +282,8 @@ class Processes:
 
     # --- bookkeeping ------------------------------------------------------------------------------------------
 
-    def _look(self) -> None:
-        descendants.update([command.family for command in self._commands])
+    def _look(self) -> bool:
+        return descendants.update([command.family for command in self._commands])
 
     def _drop_if_over(self, command: _Command) -> bool:
         over = command.family.reaped and not command.family.members and command.eof.is_set()

@@ -8,15 +8,15 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from support.workspaces import execute, is_alive, make_repository, shell, with_backend
+from support.workspaces import execute, is_alive, make_repository, now_in_ticks, shell, with_backend
 
 from fluzo.core.contracts import ProcessRequest
 from fluzo.core.errors import ToolError, WorkspaceError
 from fluzo.core.records import ProcessResult
+from fluzo.workspace import descendants
 from fluzo.workspace.environment import DEFAULT_PATH
 from fluzo.workspace.local import LocalBackend
 from fluzo.workspace.processes import Processes
@@ -27,28 +27,21 @@ def root(tmp_path: Path) -> Path:
     return make_repository(tmp_path / "ws", {"src/a.py": "a\n"})
 
 
-_before: list[str] = []
-"""Zombies that were there before the test: orphans of other tests' killed programs are re-parented to this process."""
+_begun: list[int] = []
 
 
 @pytest.fixture(autouse=True)
-def known_zombies() -> Iterator[None]:
-    _before[:] = []
-    _before[:] = zombies()
-    yield
+def begin_of_the_test() -> None:
+    _begun[:] = [now_in_ticks()]
 
 
-def zombies() -> list[str]:
-    """Ended children of this process that nobody has reaped, without those from before the test."""
-    found = []
-    for path in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            fields = path.read_text().rpartition(")")[2].split()
-        except OSError:
-            continue
-        if fields[0] == "Z" and fields[1] == str(os.getpid()) and path.parent.name not in _before:
-            found.append(path.parent.name)
-    return found
+def zombies() -> list[descendants.Seen]:
+    """Children of this process that began in this test, ended, and were not reaped.
+
+    Orphans of programs that other tests killed are re-parented to this process too, and end at any time.
+    """
+    ended = [seen for seen in descendants.below() if seen.ended and seen.parent == os.getpid()]
+    return [seen for seen in ended if seen.started >= _begun[0]]
 
 
 # --- plain commands -------------------------------------------------------------------------------------------

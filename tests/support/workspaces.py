@@ -3,6 +3,7 @@
 import asyncio
 import os
 import subprocess
+import time
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -101,6 +102,11 @@ def shell(
     path: Path, script: str, *, cwd: str = ".", timeout_seconds: float = 30.0, capture_bytes: int = 1_000_000
 ) -> ProcessResult:
     return execute(path, "bash", "-c", script, cwd=cwd, timeout_seconds=timeout_seconds, capture_bytes=capture_bytes)
+
+
+def now_in_ticks() -> int:
+    """The time as proc(5) gives the start of a process: clock ticks since boot."""
+    return int(time.clock_gettime(time.CLOCK_BOOTTIME) * os.sysconf("SC_CLK_TCK"))
 
 
 def is_alive(pid: int) -> bool:
