@@ -11,6 +11,7 @@ from types import FrameType
 from typing import Any, NamedTuple
 
 from fluzo.core import events
+from fluzo.core.answers import read_answer
 from fluzo.core.errors import Cancelled, FluzoError, error_of
 from fluzo.core.events import Event
 from fluzo.core.port import (
@@ -38,7 +39,6 @@ from .presenter import (
     Presenter,
     permission_answer,
     permission_lines,
-    question_answer,
     question_lines,
 )
 from .view import View
@@ -47,6 +47,7 @@ _TICK_SECONDS = 0.2
 _ASKING_TICK_SECONDS = 0.05
 _PAGE = 500
 _QUESTION_PROMPT = "answer > "
+_SEVERAL_PROMPT = "numbers like 1,2 or an answer > "
 _DEFAULT_PATIENCE_SECONDS = 30.0
 _ANSWERING = Line("plain", "model", "answers", "...")
 
@@ -58,6 +59,7 @@ class Asked(NamedTuple):
     fingerprint: str
     kind: str
     choices: tuple[str, ...] = ()
+    several: bool = False
 
 
 class Ended(NamedTuple):
@@ -266,7 +268,9 @@ class _Follower:
         if request is None or self._terminal is None:
             return
         choices = tuple(str(choice) for choice in request.get("choices") or ())
-        self._asked = Asked(self._wanted, request["fingerprint"], request["kind"], choices)
+        self._asked = Asked(
+            self._wanted, request["fingerprint"], request["kind"], choices, bool(request.get("several"))
+        )
         if request["kind"] == "question":
             self._view.line(Line("ask", "ask", "the agent wants to know"))
             self._view.details(question_lines(str(request["question"]), choices))
@@ -277,7 +281,8 @@ class _Follower:
         self._prompt(self._asked)
 
     def _prompt(self, asked: Asked) -> None:
-        self._view.prompt(_QUESTION_PROMPT if asked.kind == "question" else PERMISSION_PROMPT)
+        question = _SEVERAL_PROMPT if asked.several else _QUESTION_PROMPT
+        self._view.prompt(question if asked.kind == "question" else PERMISSION_PROMPT)
 
     def _hear(self, asked: Asked, typed: str) -> None:
         if typed == END_OF_INPUT:
@@ -293,7 +298,10 @@ class _Follower:
 
     def _command(self, asked: Asked, typed: str) -> Command | None:
         if asked.kind == "question":
-            text = question_answer(typed, asked.choices)
-            return AnswerQuestion(self._task_id, asked.operation_id, text) if text else None
+            said = read_answer(typed, len(asked.choices), several=asked.several)
+            if said.problem:
+                self._view.plain([f"  {said.problem}"])
+            answered = AnswerQuestion(self._task_id, asked.operation_id, said.words, said.chosen)
+            return answered if said.words or said.chosen else None
         chosen = permission_answer(typed)
         return AnswerPermission(self._task_id, asked.operation_id, asked.fingerprint, chosen) if chosen else None

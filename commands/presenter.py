@@ -262,14 +262,6 @@ def question_lines(question: str, choices: Sequence[str]) -> list[str]:
     return lines + [f"  {number}  {_line_text(choice)}" for number, choice in enumerate(choices, 1)]
 
 
-def question_answer(typed: str, choices: Sequence[str]) -> str:
-    """The answer to a question: what was typed, or the choice of that number. Empty means not answered."""
-    text = typed.strip()
-    if text.isdecimal() and 1 <= int(text) <= len(choices):
-        return choices[int(text) - 1]
-    return text
-
-
 # --- the end --------------------------------------------------------------------------------------------------
 
 

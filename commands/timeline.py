@@ -145,8 +145,8 @@ def _tell_permission(payload: Payload, summary: str) -> tuple[str, str] | None:
             told = "runtime", f"a grant ended: {how}"
         case events.QuestionAsked(question=question):
             told = "agent", f"asks: {' '.join(question.split())}"
-        case events.QuestionAnswered(answer=answer):
-            told = "user", f"answered: {' '.join(answer.split())}"
+        case events.QuestionAnswered(answer=answer, chosen=chosen):
+            told = "user", f"answered: {'; '.join(' '.join(part.split()) for part in (*chosen, answer) if part)}"
         case events.YoloChanged(enabled=enabled, by=by):
             told = by, f"YOLO mode {'on' if enabled else 'off'}"
     return told

@@ -6,6 +6,8 @@ reached from everywhere.
 
 from typing import TYPE_CHECKING
 
+from fluzo.core.answers import read_answer
+
 from .approval import ANSWERS, Effect, drop_focus
 from .state import CommandSent, YoloChosen
 
@@ -28,10 +30,10 @@ def deny(screen: "Screen", argument: str = "") -> None:
         answer(screen, 1)
 
 
-def answer(screen: "Screen", choice: int, words: str = "") -> None:
+def answer(screen: "Screen", choice: int, words: str = "", marks: tuple[int, ...] = ()) -> None:
     """Send the chosen answer with the identity of exactly this request; the card shows `sent` until it is so.
 
-    `words` are the reason of a denial, or with choice 0 the answer to a question.
+    `words` are the reason of a denial, or with choice 0 the answer to a question, beside the choices it has marked.
     """
     request = screen.request
     if request is None or screen.link is None or request.sent:
@@ -39,7 +41,7 @@ def answer(screen: "Screen", choice: int, words: str = "") -> None:
     if request.kind == "question":
         choices = list(request.data.get("choices") or ())
         if choice <= len(choices):
-            answer_question(screen, str(choices[choice - 1]) if choice else words)
+            answer_question(screen, str(choices[choice - 1]) if choice else words, marks)
         return
     word = ANSWERS[choice - 1]
     reason = words if word == "deny" else ""
@@ -47,11 +49,11 @@ def answer(screen: "Screen", choice: int, words: str = "") -> None:
     screen.link.answer_permission(request.task_id, request.operation_id, request.fingerprint, word, reason)
 
 
-def answer_question(screen: "Screen", text: str) -> None:
+def answer_question(screen: "Screen", text: str, marks: tuple[int, ...] = ()) -> None:
     request = screen.request
     if request is not None and screen.link is not None and not request.sent:
         screen.apply(CommandSent(request.operation_id, "your answer"))
-        screen.link.answer_question(request.task_id, request.operation_id, text)
+        screen.link.answer_question(request.task_id, request.operation_id, text, marks)
 
 
 def answer_command(screen: "Screen", argument: str = "") -> None:
@@ -60,7 +62,12 @@ def answer_command(screen: "Screen", argument: str = "") -> None:
     if request is None:
         screen.say("Nothing is asked")
     elif argument and request.kind == "question":
-        answer_question(screen, argument)
+        data = request.data
+        said = read_answer(argument, len(data.get("choices") or ()), several=bool(data.get("several")))
+        if said.problem:
+            screen.say(said.problem)
+        else:
+            answer_question(screen, said.words, said.chosen)
     else:
         screen.body.focus_card()
 
@@ -78,7 +85,7 @@ def card_effect(screen: "Screen", effect: Effect) -> None:
             screen.composer.insert(effect.text)
     elif effect.kind == "answer":
         screen.body.focus_composer()
-        answer(screen, effect.choice, effect.text)
+        answer(screen, effect.choice, effect.text, effect.marks)
     elif effect.kind == "view":
         _view_request(screen)
     elif effect.kind == "turn":

@@ -278,8 +278,9 @@ class Screen:
         if request is not None and request.kind == "question":
             choices = len(request.data.get("choices") or ())
         question = request is not None and request.kind == "question"
+        many = question and bool(request.data.get("several"))
         self.card = Card(request.operation_id, request.fingerprint, choices, question=question) if request else Card()
-        self.card = self.card._replace(several=len(self.state.requests) > 1)
+        self.card = self.card._replace(several=len(self.state.requests) > 1, many=many)
         if had_focus:
             self.body.focus_composer()
 

@@ -26,6 +26,7 @@ KeyName = Literal["up", "down", "enter", "escape", "tab", "page", "text", "paste
 class Card(NamedTuple):
     """`choice` counts from 1 and is 0 while nothing is chosen; `held` is printable text that the guard swallowed.
 
+    With `many` the choice is only lit; a digit, or Space on it, marks and unmarks, and the `marks` are what is sent.
     While `writing`, keys go into `words`: the reason of a denial, or the free answer to a question.
     """
 
@@ -43,6 +44,9 @@ class Card(NamedTuple):
     question: bool = False
     several: bool = False
     """Other requests wait as well."""
+    many: bool = False
+    """Any number of the choices of a question may be marked."""
+    marks: tuple[int, ...] = ()
     writing: bool = False
     words: str = ""
 
@@ -50,12 +54,14 @@ class Card(NamedTuple):
 class Effect(NamedTuple):
     """What the screen does after a key: insert `text` into the composer, answer `choice`, or something harmless.
 
-    An answer of choice 0 is the `text` itself; of choice 1 of a permission, `text` is the reason of the denial.
+    An answer of choice 0 is the `text` itself, with the `marks` of a question that takes several; of choice 1 of a
+    permission, `text` is the reason of the denial.
     """
 
     kind: Literal["none", "insert", "answer", "blur", "next", "view", "turn"] = "none"
     text: str = ""
     choice: int = 0
+    marks: tuple[int, ...] = ()
 
 
 NOTHING = Effect()
@@ -68,7 +74,9 @@ def take_focus(card: Card, now: float) -> Card:
 
 def drop_focus(card: Card) -> Card:
     """Without focus and choice; what was written into the field is kept."""
-    return card._replace(focused=False, armed=False, choice=0, chosen_at=0.0, held="", flash=False, writing=False)
+    return card._replace(
+        focused=False, armed=False, choice=0, chosen_at=0.0, held="", flash=False, writing=False, marks=()
+    )
 
 
 def press(card: Card, key: KeyName, text: str, now: float) -> tuple[Card, Effect]:
@@ -90,7 +98,7 @@ def press(card: Card, key: KeyName, text: str, now: float) -> tuple[Card, Effect
 def _guarded(card: Card, key: KeyName, text: str) -> tuple[Card, Effect]:
     if key != "text":
         return card, NOTHING
-    if _is_choice(card, text) or text in ("v", "e"):
+    if _is_choice(card, text) or text in ("v", "e") or (card.many and text == " "):
         return card._replace(held=card.held + text), NOTHING
     return drop_focus(card), Effect("insert", card.held + text)
 
@@ -112,7 +120,7 @@ def _write(card: Card, key: KeyName, text: str, now: float, gap: float) -> tuple
     elif key == "enter":
         words = card.words.strip()
         if words and gap >= BURST and now - card.chosen_at >= CONFIRM:
-            return drop_focus(card), Effect("answer", words, 0 if card.question else 1)
+            return drop_focus(card), Effect("answer", words, 0 if card.question else 1, card.marks)
         card = card._replace(flash=True)
     return card, effect
 
@@ -127,15 +135,27 @@ def _act(card: Card, key: KeyName, text: str, now: float) -> tuple[Card, Effect]
         return card._replace(choice=min(max(start + step, 1), card.choices), chosen_at=now), NOTHING
     if key == "backspace":
         return drop_focus(card), Effect("blur")  # Whoever deletes believes to be in the composer.
-    if _is_choice(card, text):
-        # Should the next key follow within a burst, this one was typing as well.
-        return card._replace(choice=int(text), chosen_at=now, held=text), NOTHING
+    if _is_choice(card, text) or (card.many and text == " "):
+        return _choose(card, text, now), NOTHING
     if text == "e":
         return card._replace(writing=True, choice=0 if card.question else 1, chosen_at=now, held="e"), NOTHING
     return _look(card, key, text)
 
 
+def _choose(card: Card, text: str, now: float) -> Card:
+    number = card.choice if text == " " else int(text)
+    if not number:
+        return card._replace(flash=True)
+    marks = tuple(sorted(set(card.marks) ^ {number})) if card.many else ()
+    # Should the next key follow within a burst, this one was typing as well.
+    return card._replace(choice=number, marks=marks, chosen_at=now, held=text)
+
+
 def _confirm(card: Card, now: float) -> tuple[Card, Effect]:
+    if card.many:
+        if card.marks and now - card.chosen_at >= CONFIRM:
+            return drop_focus(card), Effect("answer", card.words.strip(), 0, card.marks)
+        return card._replace(flash=True), NOTHING
     if card.choice and now - card.chosen_at >= CONFIRM:
         words = card.words.strip() if card.choice == 1 and not card.question else ""
         return drop_focus(card), Effect("answer", words, card.choice)

@@ -34,6 +34,9 @@ def title_of(request: Request) -> str:
 
 def whole_text(request: Request) -> str:
     """What the `v` key opens: the command or script and the whole change, with nothing hidden."""
+    if request.kind == "question":
+        choices = [f"{number}  {choice}" for number, choice in enumerate(request.data.get("choices") or (), 1)]
+        return clean("\n\n".join((str(request.data.get("question") or ""), *choices)))
     scope = request.data.get("scope") or {}
     parts = [_command(scope)] if "argv" in scope or "script" in scope else []
     parts += [str(request.data.get("summary") or "")]
@@ -232,8 +235,16 @@ def _question(request: Request, card: Card, width: int) -> tuple[list[Line], lis
         text = drawable(part)
         first += [[("class:text.strong", text[start:end])] for start, end in rows_of(text, width)]
     choices = [drawable(visible_text(str(choice))) for choice in request.data.get("choices") or ()]
-    rows = [_choice(number, shorten(choice, width - 8), "", card) for number, choice in enumerate(choices, 1)]
+    boxes = [_box(number, card) for number in range(1, len(choices) + 1)]
+    rows = [
+        _choice(number, box + shorten(choice, width - 8 - len(box)), "", card)
+        for number, (box, choice) in enumerate(zip(boxes, choices, strict=True), 1)
+    ]
     return first, [], rows
+
+
+def _box(number: int, card: Card) -> str:
+    return f"[{'x' if number in card.marks else ' '}] " if card.many else ""
 
 
 def _hint(request: Request, card: Card) -> Line:
@@ -246,12 +257,24 @@ def _hint(request: Request, card: Card) -> Line:
         what = "sends the answer" if card.question else "denies with this reason"
         return [(style, f"Write one line.  Enter {what}  Esc back to the choices")]
     words = "e writes an answer" if card.question else "e reason"
-    if not card.choices:
-        return [(style, f"{words}, then Enter.  v whole text  Esc back")]
     more = f"v whole text  {words}  Esc back"
-    if not card.choice:
-        return [(style, f"Choose: Up/Down or 1-{card.choices}, then Enter.  {more}")]
-    return [(style, f"Enter confirms {card.choice}.  Up/Down or 1-{card.choices} change.  {more}")]
+    if not card.choices:
+        text = f"{words}, then Enter.  v whole text  Esc back"
+    elif card.many:
+        text = _marking(card)
+    elif not card.choice:
+        text = f"Choose: Up/Down or 1-{card.choices}, then Enter.  {more}"
+    else:
+        text = f"Enter confirms {card.choice}.  Up/Down or 1-{card.choices} change.  {more}"
+    return [(style, text)]
+
+
+def _marking(card: Card) -> str:
+    digits = f"1-{min(card.choices, 9)} or Space"
+    if not card.marks:
+        return f"Mark any: {digits}, then Enter.  e writes an answer  v whole text  Esc back"
+    also = " and the answer" if card.words.strip() else ""
+    return f"Enter confirms {', '.join(map(str, card.marks))}{also}.  {digits} change.  e adds words  Esc back"
 
 
 def _cut(rows: list[Line], room: int) -> list[Line]:

@@ -64,16 +64,16 @@ def target(rows: Sequence[Line], y: int, x: int, choices: int) -> str:
     if not 0 <= y < len(rows):
         return ""
     texts = ["".join(part for _, part in row) for row in rows]
-    confirm = re.search(r"Enter confirms [1-9]\.", texts[y])
+    confirm = re.search(r"Enter confirms [1-9][0-9, ]*(?: and the answer)?\.", texts[y])
     if confirm is not None and y >= len(rows) - 2:
         begin = cells(texts[y][: confirm.start()])
         return CONFIRM if begin <= x < begin + len(confirm[0]) else ""
     # The choices are the last rows of their form: what is asked about stands above them and may look like one.
     wanted = choices
     for number in range(len(texts) - 1, -1, -1):
-        match = re.match(r"\S? ?[> ] ?([1-9])  \S", texts[number])
+        match = re.match(r"\S? ?[> ] ?([1-9]\d?)  \S", texts[number])
         if match is not None and int(match[1]) == wanted:
             if number == y:
-                return match[1]
+                return match[1] if wanted < 10 else ""  # There is no digit for it.
             wanted -= 1
     return ""

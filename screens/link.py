@@ -377,8 +377,8 @@ class Link:
     ) -> None:
         self._send(AnswerPermission(task_id, operation_id, fingerprint, answer, reason))
 
-    def answer_question(self, task_id: str, operation_id: str, answer: str) -> None:
-        self._send(AnswerQuestion(task_id, operation_id, answer))
+    def answer_question(self, task_id: str, operation_id: str, answer: str, chosen: tuple[int, ...] = ()) -> None:
+        self._send(AnswerQuestion(task_id, operation_id, answer, chosen))
 
     def free_slots(self) -> None:
         """Free the slots of requests that were given up on; said when the runtime has done it."""

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from fluzo.core.answers import told
 from fluzo.core.outcome import CHANGES, verb_of
 
 from .blocks import Block, Tool
@@ -150,7 +151,7 @@ def _question_asked(state: State, event: Any, now: float) -> State:
 def _question_answered(state: State, event: Any, now: float) -> State:
     operation_id = event.scope.operation_id
     state = replace(state, requests=tuple(item for item in state.requests if item.operation_id != operation_id))
-    answer = clean(event.payload.answer)
+    answer = clean(told(event.payload.answer, event.payload.chosen))
     return on_tool(state, operation_id, lambda tool: {"tool": tool._replace(output=answer)})
 
 

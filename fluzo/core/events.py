@@ -212,10 +212,12 @@ class PlanUpdated(NamedTuple):
 class QuestionAsked(NamedTuple):
     question: str
     choices: tuple[str, ...] = ()
+    several: bool = False
 
 
 class QuestionAnswered(NamedTuple):
     answer: str
+    chosen: tuple[str, ...] = ()
 
 
 class InterventionQueued(NamedTuple):

@@ -129,9 +129,12 @@ class AnswerPermission(NamedTuple):
 
 
 class AnswerQuestion(NamedTuple):
+    """The user's words, or by their numbers from 1 the `chosen` choices, more than one where several may be chosen."""
+
     task_id: str
     operation_id: str
-    answer: str
+    answer: str = ""
+    chosen: tuple[int, ...] = ()
 
 
 class QueueIntervention(NamedTuple):

@@ -6,10 +6,10 @@ once, never a wait (PRD 12.1, 12.2).
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, cast
 
 from fluzo.core.errors import Cancelled, FluzoError, InputRequired, PermissionDenied, PermissionRequired
 from fluzo.core.events import (
@@ -21,6 +21,7 @@ from fluzo.core.events import (
     QuestionAnswered,
     QuestionAsked,
 )
+from fluzo.core.outcome import count
 from fluzo.core.port import MAX_REASON_CHARACTERS
 from fluzo.core.records import Decision, Grant, Operation, OperationRecord
 from fluzo.core.redact import redact_value
@@ -29,6 +30,8 @@ from fluzo.policy.scope import exact_scope_of, fingerprint, scope_of
 from fluzo.runtime.recorder import Recorder
 
 Answer = Literal["once", "task", "deny"]
+
+NOT_ASKED = "That question is not being asked any more."
 
 
 class Authorization(NamedTuple):
@@ -51,6 +54,8 @@ class Pending:
     future: "asyncio.Future[str]"
     reason: str = ""
     """What the user said with a denial."""
+    chosen: tuple[str, ...] = ()
+    """The choices that the user picked of a question."""
 
 
 class Approvals:
@@ -102,12 +107,17 @@ class Approvals:
             return Authorization("yolo")
         return await self._ask(operation, record, decision)
 
-    async def ask_user(self, record: OperationRecord, question: str, choices: tuple[str, ...]) -> str:
-        """Put the agent's question to the user. Raises InputRequired when nobody is there, or Cancelled."""
+    async def ask_user(
+        self, record: OperationRecord, question: str, choices: tuple[str, ...], *, several: bool
+    ) -> QuestionAnswered:
+        """Put the agent's question to the user: their words, and the choices they picked.
+
+        Raises InputRequired when nobody is there, or Cancelled.
+        """
         self._announced.add(record.id)
-        asked = (requested(record), QuestionAsked(question, choices))
+        asked = (requested(record), QuestionAsked(question, choices, several))
         await self._recorder.commit(record, events=asked, operation_id=record.id)
-        data: dict[str, object] = {"question": question, "choices": list(choices)}
+        data: dict[str, object] = {"question": question, "choices": list(choices), "several": several}
         unanswered = InputRequired(
             f"The agent asks: {question}",
             hint='Answer it in a new run in the same session: fluzo run --session last "..."',
@@ -118,8 +128,9 @@ class Approvals:
         asking = Pending(record.id, "question", record.fingerprint, data, unanswered, _future())
         async with self._open(asking):
             answer = await asking.future
-            await self._recorder.commit(events=(QuestionAnswered(answer),), operation_id=record.id)
-            return answer
+            said = QuestionAnswered(answer, asking.chosen)
+            await self._recorder.commit(events=(said,), operation_id=record.id)
+            return said
 
     def announced(self, record: OperationRecord) -> bool:
         """Whether a question has put this operation's request on record already."""
@@ -134,6 +145,19 @@ class Approvals:
         pending.reason = one_line(" ".join(reason.split()), MAX_REASON_CHARACTERS)
         pending.future.set_result(answer)
         return True
+
+    def answer_question(self, operation_id: str, words: str, chosen: Sequence[int]) -> str:
+        """Deliver the user's answer to a question; otherwise nothing happens and it says why."""
+        pending = self._pending.get(operation_id)
+        if pending is None or pending.kind != "question" or pending.future.done():
+            return NOT_ASKED
+        choices = cast("Sequence[str]", pending.data["choices"])
+        known = len(set(chosen)) == len(chosen) and all(0 < number <= len(choices) for number in chosen)
+        if not known or (len(chosen) > 1 and not pending.data["several"]):
+            return f"The question has no such answer; it has {count(len(choices), 'choice', 'choices')}."
+        pending.chosen = tuple(choices[number - 1] for number in sorted(chosen))
+        pending.future.set_result(words)
+        return ""
 
     def set_yolo(self, enabled: bool) -> None:
         """Switch the mode; open permission questions are settled by it at once (PRD 12.2)."""

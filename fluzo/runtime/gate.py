@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from fluzo.context.assemble import ledger
 from fluzo.context.sources import ScopedInstructions
+from fluzo.core.answers import told
 from fluzo.core.contracts import ExecutionBackend, Policy, Tool
 from fluzo.core.errors import (
     Cancelled,
@@ -125,7 +126,7 @@ class Gate:
         record = self.record(operation, call.id)
         try:
             if operation.action == "ask":
-                return await self._ask_user(operation, record)
+                return await self._ask_user(operation, record, several=bool(args["several"]))
             return await self._execute(tool, args, operation, record)
         except (ToolError, WorkspaceError) as error:
             return refused(error.code, error.message)
@@ -196,11 +197,12 @@ class Gate:
 
         return await self.perform(operation, record, effect, settle, recheck)
 
-    async def _ask_user(self, operation: Operation, record: OperationRecord) -> ToolResult:
+    async def _ask_user(self, operation: Operation, record: OperationRecord, *, several: bool) -> ToolResult:
         parts = self._parts
         question, *choices = operation.argv
+        several = several and len(choices) > 1
         try:
-            answer = await parts.approvals.ask_user(record, question, tuple(choices))
+            answer, chosen = await parts.approvals.ask_user(record, question, tuple(choices), several=several)
         except InputRequired as error:
             self.requests.append({"kind": "question", **error.detail})
             await self._refuse(record, error)
@@ -214,8 +216,9 @@ class Gate:
             None,
             (OperationIntended(operation.tool, operation.summary),),
         )
-        await self._commit_known(done, Known(True, "", operation.summary, {"answer": answer}))
-        return answered(parts.recorder.redact(answer))
+        await self._commit_known(done, Known(True, "", operation.summary, {"answer": told(answer, chosen)}))
+        redact = parts.recorder.redact
+        return answered(redact(answer), [redact(choice) for choice in chosen])
 
     # --- the one way ------------------------------------------------------------------------------------------
 

@@ -39,7 +39,7 @@ from fluzo.core.records import (
     TaskState,
 )
 from fluzo.runtime import reconcile
-from fluzo.runtime.approvals import Pending
+from fluzo.runtime.approvals import NOT_ASKED, Pending
 from fluzo.runtime.attempt import AttemptRun, Resumed
 from fluzo.runtime.beginning import attempt_of, session_of, task_of, title_of
 from fluzo.runtime.grants import extend_limits, granted, limits_json, retry_grants, task_grants, used_up
@@ -173,16 +173,16 @@ class Tasks:
 
     async def answer(self, command: AnswerPermission | AnswerQuestion) -> Ack:
         """First answer wins; an answer to anything but what is being asked now is refused."""
-        run = self._active(command.task_id)
-        if isinstance(command, AnswerPermission):
-            delivered = run is not None and run.approvals.answer(
-                command.operation_id, command.fingerprint, command.answer, command.reason
-            )
-        else:
-            delivered = run is not None and self._answer_question(run, command)
-        if delivered:
-            return Ack(True, command.task_id)
-        return Ack(False, command.task_id, code="stale_answer", message="That question is not being asked any more.")
+        run, task_id = self._active(command.task_id), command.task_id
+        problem = NOT_ASKED
+        if run is not None and isinstance(command, AnswerPermission):
+            told = command.operation_id, command.fingerprint, command.answer, command.reason
+            problem = "" if run.approvals.answer(*told) else NOT_ASKED
+        elif run is not None and isinstance(command, AnswerQuestion):
+            problem = run.approvals.answer_question(command.operation_id, command.answer, command.chosen)
+        if not problem:
+            return Ack(True, task_id)
+        return Ack(False, task_id, code="stale_answer" if problem == NOT_ASKED else "usage", message=problem)
 
     async def intervene(self, command: QueueIntervention) -> Ack:
         run = self._active(command.task_id)
@@ -325,12 +325,6 @@ class Tasks:
 
     def _active(self, task_id: str) -> AttemptRun | None:
         return self._run if self._run and self._run.task.id == task_id and not self._done() else None
-
-    def _answer_question(self, run: AttemptRun, command: AnswerQuestion) -> bool:
-        for pending in run.approvals.pending:
-            if pending.operation_id == command.operation_id and pending.kind == "question":
-                return run.approvals.answer(command.operation_id, pending.fingerprint, command.answer)
-        return False
 
     def _refuse_second(self) -> None:
         if not self._done():

@@ -1,5 +1,6 @@
 """The tools that talk to the user: a question, and the plan that is shown. Neither touches the workspace."""
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, cast
 
@@ -38,9 +39,12 @@ class UpdatePlan(NamedTuple):
         return ToolResult(True, "plan updated", detail={"steps": _steps(args)})
 
 
-def answered(text: str) -> ToolResult:
-    """The result of a question: what the user said, as the user's words."""
+def answered(text: str, chosen: Sequence[str] = ()) -> ToolResult:
+    """The result of a question: what the user said, as the user's words; choices exactly as they were offered."""
     said = well_formed(text).strip()
+    if chosen:
+        names = json.dumps(chosen, ensure_ascii=False)
+        return ToolResult(True, f"The user chooses {names}" + (f" and adds: {said}" if said else ""))
     return ToolResult(True, f"The user answers: {said}" if said else "The user gave an empty answer.")
 
 

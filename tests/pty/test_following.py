@@ -124,8 +124,18 @@ def test_a_question_of_the_agent_is_answered_by_text_or_number(pty: tuple[int, T
     screen = TypingScreen(master, [b"\n", b"2\n"])
     asked = event(1, events.QuestionAsked("which?", ("a", "b")), "o_1")
     port, _ = follow(asked, answered, pending=[QUESTION], terminal=terminal, screen=screen)
-    assert port.commands[1:] == [AnswerQuestion("t_1", "o_1", "b")]
+    assert port.commands[1:] == [AnswerQuestion("t_1", "o_1", "", (2,))]
     assert "  2  b" in screen.getvalue()
+
+
+def test_several_choices_are_given_by_their_numbers_and_a_wrong_one_is_told(pty: tuple[int, Terminal]) -> None:
+    master, terminal = pty
+    screen = TypingScreen(master, [b"1,7\n", b"2, 1\n"])
+    asked = event(1, events.QuestionAsked("which?", ("a", "b"), several=True), "o_1")
+    port, _ = follow(asked, answered, pending=[{**QUESTION, "several": True}], terminal=terminal, screen=screen)
+    assert port.commands[1:] == [AnswerQuestion("t_1", "o_1", "", (1, 2))]
+    assert "There is no choice 7; give numbers from 1 to 2, like 1,2, or words." in screen.getvalue()
+    assert screen.getvalue().count("numbers like 1,2 or an answer > ") == 2
 
 
 def test_an_answer_from_elsewhere_takes_the_question_away(pty: tuple[int, Terminal]) -> None:

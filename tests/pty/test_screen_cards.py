@@ -14,6 +14,7 @@ from fluzo.simulator.server import Simulator
 
 EDIT_SCOPE = {"tool": "edit_file", "action": "edit", "paths": ["a.py"], "versions": {"a.py": "digest"}}
 PREVIEW = "@@ -1,20 +1,20 @@\n" + "\n".join(f"-old {number}\n+new {number}" for number in range(10))
+DOWN, RIGHT = "\x1b[B", "\x1b[C"
 WAITS = "printf 'first line\\n\\033[32m10%%\\r\\033[32m90%% done\\n'; read line < gate; echo over"
 
 
@@ -164,6 +165,91 @@ def test_a_question_with_choices_takes_one_of_them_or_words() -> None:
             shown.screen._requests_changed()
 
     inside(answer)
+
+
+def several(shown: ScriptedScreen, number: int = 1) -> None:
+    choices = ["red", "green", "blue"]
+    ask(shown, request(number, "question", question="Which?", choices=choices, several=True))
+    on_card(shown)
+
+
+def said(shown: ScriptedScreen) -> list[tuple[str, tuple[int, ...]]]:
+    return [(item.answer, item.chosen) for item in shown.port.commands if isinstance(item, AnswerQuestion)]
+
+
+def test_several_choices_are_marked_by_digits_and_space_and_sent_by_a_later_enter() -> None:
+    async def answer(shown: ScriptedScreen) -> None:
+        begin_task(shown)
+        shown.keys("a draft")
+        several(shown)
+        assert "Mark any: 1-3 or Space, then Enter." in "\n".join(shown.draw())
+        typed(shown, "\r", " ")
+        assert said(shown) == [], "nothing is marked, and Space has nothing to mark"
+        typed(shown, "3", "1", "2", "2", DOWN, " ", " ")
+        picture = "\n".join(shown.draw())
+        assert "  1  [x] red" in picture and "  2  [ ] green" in picture and "> 3  [x] blue" in picture
+        assert "Enter confirms 1, 3." in picture
+        assert said(shown) == []
+        typed(shown, "1", "\r", pause=0.05)
+        assert said(shown) == [], "the confirmation came with a mark"
+        typed(shown, "\r", pause=0.2)
+        assert said(shown) == [("", (3,))]
+        assert shown.screen.composer.text == "a draft"
+
+    inside(answer)
+
+
+def test_words_go_with_what_is_marked_and_esc_or_other_text_drops_the_marks() -> None:
+    async def answer(shown: ScriptedScreen) -> None:
+        begin_task(shown)
+        several(shown)
+        typed(shown, "2", "e", *"soon", "\x1b")
+        assert "Enter confirms 2 and the answer." in "\n".join(shown.draw())
+        typed(shown, "\x1b")
+        assert shown.screen.card.marks == ()
+        on_card(shown)
+        typed(shown, "1", "x")
+        assert (shown.screen.composer.text, shown.screen.card.marks) == ("x", ())
+        assert shown.screen.body.focus == "composer"
+        on_card(shown)
+        typed(shown, "1", "3", pause=0.01)
+        assert (shown.screen.composer.text, shown.screen.card.marks) == ("x13", ()), "a burst is typing"
+        assert said(shown) == []
+        on_card(shown)
+        typed(shown, "1", "3", "e", "!", "\r")
+        assert said(shown) == [("soon!", (1, 3))]
+
+    inside(answer)
+
+
+def test_the_command_takes_numbers_too_and_tells_what_is_no_choice() -> None:
+    async def answer(shown: ScriptedScreen) -> None:
+        begin_task(shown)
+        several(shown)
+        shown.keys("\x1b")
+        shown.keys("/answer 1,9\r")
+        assert said(shown) == []
+        assert "There is no choice 9" in "\n".join(shown.draw())
+        shown.screen.composer.clear()
+        shown.keys("/answer 1,2\r")
+        assert said(shown) == [("", (1, 2))]
+
+    inside(answer, columns=120)
+
+
+def test_the_whole_text_of_a_question_names_its_choices_in_full() -> None:
+    async def look(shown: ScriptedScreen) -> None:
+        begin_task(shown)
+        long = "word " * 30
+        ask(shown, request(1, "question", question="Which?", choices=["short", f"{long}end"], several=True))
+        on_card(shown)
+        typed(shown, "v")
+        picture = "\n".join(shown.draw())
+        assert "Which?" in picture and "1  short" in picture
+        typed(shown, *[RIGHT] * 12)
+        assert "word word end" in "\n".join(shown.draw())
+
+    inside(look)
 
 
 def test_a_change_is_looked_at_in_full_and_the_card_comes_back_with_nothing_chosen() -> None:

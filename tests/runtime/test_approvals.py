@@ -206,6 +206,40 @@ def test_a_question_of_the_agent_is_answered_by_the_user(tmp_path: Path) -> None
         assert simulator.finish() == []
 
 
+def test_several_choices_reach_the_model_by_their_names_and_one_that_was_not_offered_is_refused(tmp_path: Path) -> None:
+    choices = ["red, dark", "green", "blue"]
+    ask = call("ask_user", {"question": "Which?", "choices": choices, "several": True}, "q1")
+    wanted = 'The user chooses ["red, dark", "blue"] and adds: the rest later'
+    last = {"expect": {"tool_results": [{"call": "q1", "contains": [wanted]}]}, **_text("both")}
+    with interactive(tmp_path, scripted(ask, last)) as (running, simulator):
+        question = running.pending()
+        assert question["several"] is True
+        task_id, operation_id = running.ack.task_id, question["operation_id"]
+        for chosen in ((4,), (0,), (1, 1)):
+            refused = running.tell(AnswerQuestion(task_id, operation_id, "", chosen))
+            assert (refused.accepted, refused.code) == (False, "usage")
+            assert "it has 3 choices" in refused.message
+        assert running.tell(AnswerQuestion(task_id, operation_id, "the rest later", (3, 1))).accepted
+        assert running.tell(AnswerQuestion(task_id, operation_id, "late", ())).code == "stale_answer"
+        running.finish()
+        assert simulator.finish() == []
+        (said,) = [item.payload for item in running.events() if item.type == "QuestionAnswered"]
+    assert (said.answer, said.chosen) == ("the rest later", ("red, dark", "blue"))
+
+
+def test_only_one_choice_is_taken_where_the_question_does_not_take_several(tmp_path: Path) -> None:
+    ask = call("ask_user", {"question": "Which colour?", "choices": ["red", "blue"]}, "q1")
+    last = {"expect": {"tool_results": [{"call": "q1", "contains": ['The user chooses ["red"]']}]}, **_text("red")}
+    with interactive(tmp_path, scripted(ask, last)) as (running, simulator):
+        question = running.pending()
+        assert question["several"] is False
+        task_id, operation_id = running.ack.task_id, question["operation_id"]
+        assert running.tell(AnswerQuestion(task_id, operation_id, "", (1, 2))).code == "usage"
+        assert running.tell(AnswerQuestion(task_id, operation_id, "", (1,))).accepted
+        running.finish()
+        assert simulator.finish() == []
+
+
 def test_an_intervention_reaches_the_model_at_the_next_boundary(tmp_path: Path) -> None:
     first = _held(call("read_file", {"path": "README.md"}, "r1"))
     last = {"expect": {"any_contains": ["and mind the goats"]}, **_text("done")}

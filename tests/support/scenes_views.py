@@ -9,7 +9,7 @@ from support.screen_inside import ScriptedScreen, ask, begin_task, request
 
 from fluzo.core.port import ConfigDetail, ResumePlan, SessionDetail, SessionList, TaskDetail, TaskList
 from fluzo.core.settings import parse_settings, set_value
-from fluzo.core.settings_rows import InForce, config_rows
+from fluzo.core.settings_rows import InForce, config_rows, entry_rows
 from fluzo.workspace.diff import compare
 
 F2, F4, F5, F6, F12 = "\x1bOQ", "\x1bOS", "\x1b[15~", "\x1b[17~", "\x1b[24~"
@@ -332,6 +332,7 @@ def _told() -> dict[str, Any]:
         "hint": "",
         "consent": [],
         "rows": config_rows(InForce(flagged, FILE, {"harness.max_turns": 80}, flagged), FILE, settings),
+        "entries": entry_rows(),
     }
 
 
@@ -376,6 +377,17 @@ async def question(shown: ScriptedScreen) -> None:
     ask(shown, request(1, "question", question=asked, choices=["half up, as invoices print", "half even, as banks do"]))
 
 
+async def several(shown: ScriptedScreen) -> None:
+    scenes.start(shown)
+    choices = ["ledger/round.py", "ledger/report.py, where the same sum is made", "tests/test_round.py"]
+    ask(shown, request(1, "question", question="Which files may I change?", choices=choices, several=True))
+    shown.draw()
+    shown.keys("\t")
+    for key in "31":
+        shown.clock.time += REST
+        shown.keys(key)
+
+
 VIEWS: Mapping[str, Scene] = {
     "changes": (changes, CHANGED),
     "changes-files": (changed_files, CHANGED),
@@ -392,4 +404,5 @@ VIEWS: Mapping[str, Scene] = {
     "developer-menu": (developer, SETTINGS),
     "themes": (themes, SETTINGS),
     "question": (question, {}),
+    "question-several": (several, {}),
 }

@@ -39,7 +39,8 @@ MAY_IMPORT = {
     "fluzo.commands.demo_scenes": (*HOST, "fluzo.simulator", "fluzo.screens"),
     "fluzo.commands.demo_screen": (*HOST, "fluzo.simulator", "fluzo.screens"),
     "fluzo.commands.chat": (*HOST, "fluzo.screens"),
-    "fluzo.screens": ("fluzo.core.port", "fluzo.core.outcome"),  # The latter is words alone, for every front end.
+    # Beside the port they are words alone, for every front end.
+    "fluzo.screens": ("fluzo.core.port", "fluzo.core.outcome", "fluzo.core.answers"),
     "fluzo.screens.settings": ("fluzo.core.port", "fluzo.core.outcome", "fluzo.core.settings"),
     "fluzo.screens.settings_form": ("fluzo.core.port", "fluzo.core.outcome", "fluzo.core.settings"),
     **{f"fluzo.{leaf}": ("fluzo.core", f"fluzo.{leaf}") for leaf in LEAVES},

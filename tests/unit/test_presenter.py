@@ -8,7 +8,6 @@ from fluzo.commands.presenter import (
     Presenter,
     permission_answer,
     permission_lines,
-    question_answer,
     question_lines,
     summary_lines,
 )
@@ -224,10 +223,6 @@ def test_a_secret_in_a_request_is_masked() -> None:
 
 def test_a_choice_can_be_named_by_its_number_and_nothing_is_an_answer_by_default() -> None:
     assert question_lines("which?", ["left", "right"]) == ["  which?", "  1  left", "  2  right"]
-    assert question_answer("2", ["left", "right"]) == "right"
-    assert question_answer("3", ["left", "right"]) == "3"
-    assert question_answer(" both ", ["left", "right"]) == "both"
-    assert question_answer("  ", ["left", "right"]) == ""
 
 
 RESULT: Mapping[str, Any] = {

@@ -23,6 +23,8 @@ def test_a_question_is_an_operation_that_only_the_user_can_answer(bench):
 def test_an_answer_is_told_as_the_users_words():
     assert answered(" the second \ud835").text == "The user answers: the second \\ud835"
     assert "empty answer" in answered(" ").text
+    assert answered("", ['a, "b"', "ü"]).text == 'The user chooses ["a, \\"b\\"", "ü"]'
+    assert answered(" soon ", ["a"]).text == 'The user chooses ["a"] and adds: soon'
 
 
 def test_a_plan_comes_back_as_plain_steps(bench):
