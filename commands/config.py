@@ -16,16 +16,8 @@ import typer
 from fluzo import setup_services as setup
 from fluzo.core.errors import Cancelled, ConfigError, StorageError, UsageError
 from fluzo.core.redact import make_redactor, printable
-from fluzo.core.settings import (
-    ChatModel,
-    Settings,
-    describe,
-    get_value,
-    json_schema,
-    parse_value,
-    render,
-    values_of,
-)
+from fluzo.core.settings import ChatModel, Settings, describe, get_value, parse_value, render, values_of
+from fluzo.core.settings_schema import json_schema
 
 from .lazy import LookingGroup
 from .options import global_options

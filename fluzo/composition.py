@@ -174,13 +174,13 @@ def _defaults(settings: "Settings", model: "ChatModel") -> "TaskDefaults":
         limits=limits,
         verification=settings.verification.commands,
         shell_env=injected_environment(settings),
-        standing_grants=tuple(dict(grant) for grant in settings.policy.grants),
+        standing_grants=tuple(dict(vars(grant)) for grant in settings.policy.grants),
         window=window_rules(settings, model),
         summary_tokens=settings.context.compaction_max_output_tokens,
         prices=Prices(model.input_price_microunits, model.output_price_microunits),
         loops=LoopLimits(harness.same_call_limit, harness.same_failure_limit),
         instruction_files=settings.context.instruction_files,
-        config={"model": model.model, "agent": settings.agent.runtime, "harness": dict(harness)},
+        config={"model": model.model, "agent": settings.agent.runtime, "harness": dict(vars(harness))},
     )
 
 

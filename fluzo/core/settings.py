@@ -12,8 +12,7 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any, Literal, NamedTuple
 
-from pydantic import ValidationError
-
+from fluzo.core.checked import Unfit
 from fluzo.core.errors import ConfigError
 from fluzo.core.paths import SETTINGS_NAME
 from fluzo.core.settings_document import settings_document
@@ -90,7 +89,6 @@ __all__ = [
     "is_loopback",
     "is_reserved_variable",
     "is_secret_name",
-    "json_schema",
     "looks_secret",
     "main_model",
     "nearest_key",
@@ -138,9 +136,9 @@ def check_settings(data: Mapping[str, object]) -> tuple[Settings | None, tuple[P
         return None, (Problem(("schema_version",), newer),)
     secrets = {problem.path: problem for problem in secret_problems(data)}
     try:
-        settings = Settings.model_validate(data)
-    except ValidationError as exc:
-        found = [_translate(error, data) for error in exc.errors(include_url=False, include_input=False)]
+        settings = Settings.check(data)
+    except Unfit as exc:
+        found = [_translate(problem, data) for problem in exc.problems]
         # Each alternative of a value reports the same once more, hence the dict.
         return None, tuple(dict.fromkeys((*secrets.values(), *(p for p in found if p.path not in secrets))))
     problems = (*secrets.values(), *(p for p in validate(settings) if p.path not in secrets))
@@ -181,12 +179,6 @@ def effective_values(settings: Settings, file: Mapping[str, object], flags: Mapp
         source: Source = "flag" if key in by_flag else "file" if key in in_file else "default"
         found.append(Effective(key, value, source))
     return found
-
-
-def json_schema() -> dict[str, object]:
-    """The JSON Schema of `.fluzo`, for editors; rules between settings are checked by Fluzo alone."""
-    schema = Settings.model_json_schema()
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema, "title": "Fluzo settings"}
 
 
 def consent_fingerprints(settings: Settings, workspace_identity: str) -> dict[str, str]:

@@ -5,7 +5,6 @@ edit the file that is there, so a person's comments and order stay.
 """
 
 from collections.abc import Iterator, Mapping
-from typing import Any, cast
 
 from fluzo.core.settings_model import Node, Settings, StandingGrant
 from fluzo.core.settings_registry import ordered_fields, plain, render
@@ -41,7 +40,7 @@ def _table(node: Node, name: str) -> Iterator[str]:
         elif field == "grants":
             children += [(f"[{path}]", grant) for grant in value]
         else:
-            unit = cast("dict[str, Any]", type(node).model_fields[field].json_schema_extra)["unit"]
+            unit = type(node).fields[field].notes["unit"]
             lines.append(f"{field} = {render(plain(value))}" + (f"  # {unit}" if unit and unit not in field else ""))
     if name and lines:
         yield from _comment(node)

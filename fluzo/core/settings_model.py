@@ -9,7 +9,7 @@ Sources: PRD 27, 29.3.1, 43.1 and 43.3; architecture 10.1. The trees are frozen;
 
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from fluzo.core.checked import REQUIRED, Checked, Tagged, bounds, field
 
 Privacy = Literal["public", "private", "secret_reference"]
 """`private` values may reveal infrastructure; a `secret_reference` names a secret and never holds one."""
@@ -19,14 +19,15 @@ Apply = Literal["live", "next_task", "explicit", "restart"]
 
 LOCAL_POOL = "local_server"
 
-Texts = Annotated[tuple[str, ...], Field(strict=False)]
-Commands = Annotated[tuple[Annotated[tuple[str, ...], Field(strict=False)], ...], Field(strict=False)]
+# A TOML reader returns lists; everything else has exactly the type that is declared.
+Texts = Annotated[tuple[str, ...], bounds(strict=False)]
+Commands = Annotated[tuple[Texts, ...], bounds(strict=False)]
 
 
-class Node(BaseModel):
-    """A TOML table. Building the validators is left to the whole tree, which needs them once."""
+class Node(Checked):
+    """A TOML table."""
 
-    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, defer_build=True, hide_input_in_errors=True)
+    strict: ClassVar[bool] = True
     title: ClassVar[str] = ""
 
 
@@ -40,14 +41,12 @@ def setting(
     ge: float | None = None,
     le: float | None = None,
 ) -> Any:
-    """A field with its registry metadata; `default=...` (Ellipsis) makes it required."""
-    extra: dict[str, Any] = {"unit": unit, "privacy": privacy, "apply": apply}
-    return Field(default=default, description=description, ge=ge, le=le, json_schema_extra=extra)
+    """A field with its registry metadata."""
+    return field(default, description, notes={"unit": unit, "privacy": privacy, "apply": apply}, ge=ge, le=le)
 
 
 def table(kind: type[Node]) -> Any:
-    # model_construct: the defaults need no validator, and building one per class would cost every start.
-    return Field(default_factory=kind.model_construct)
+    return field(factory=kind.of_defaults)
 
 
 class Project(Node):
@@ -121,14 +120,14 @@ class ModelEntry(Node):
 
 class ChatModel(ModelEntry):
     title: ClassVar[str] = "A model behind an OpenAI-compatible Chat Completions server."
-    provider: Literal["openai_compatible"] = setting(..., "Kind of server behind the entry")
+    provider: Literal["openai_compatible"] = setting(REQUIRED, "Kind of server behind the entry")
     base_url: str = setting(
-        ...,
+        REQUIRED,
         "Address of an openai_compatible server with its version, for example http://127.0.0.1:8080/v1",
         privacy="private",
         apply="explicit",
     )
-    model: str = setting(..., "Model name sent to the server", privacy="private")
+    model: str = setting(REQUIRED, "Model name sent to the server", privacy="private")
     context_window: int = setting(
         32768, "Context window of the model as it is served", unit="tokens", apply="explicit", ge=1024, le=100_000_000
     )
@@ -161,9 +160,9 @@ class ChatModel(ModelEntry):
 
 class DecisionModel(ModelEntry):
     title: ClassVar[str] = "A Laya decision service, used for observations only."
-    provider: Literal["laya_systemone"] = setting(..., "Kind of server behind the entry")
+    provider: Literal["laya_systemone"] = setting(REQUIRED, "Kind of server behind the entry")
     endpoint: str = setting(
-        ...,
+        REQUIRED,
         "Whole address of a laya_systemone service, ending in /v1/systemone",
         privacy="private",
         apply="explicit",
@@ -245,15 +244,15 @@ class ShellSettings(Node):
         5, "Time between asking a command to end and forcing it", unit="seconds", apply="explicit", ge=0, le=600
     )
     inherit_env: Texts = setting((), "Names of further variables passed on from your environment", privacy="private")
-    env: dict[str, str] = Field(
-        default_factory=dict,
+    env: dict[str, str] = field(
         description="Further variables with plain, non-secret values",
-        json_schema_extra={"unit": "", "privacy": "private", "apply": "next_task"},
+        factory=dict,
+        notes={"unit": "", "privacy": "private", "apply": "next_task"},
     )
-    credentials: dict[str, str] = Field(
-        default_factory=dict,
+    credentials: dict[str, str] = field(
         description="Further variables with secret values, each with the name of its entry in the user's auth.toml",
-        json_schema_extra={"unit": "", "privacy": "secret_reference", "apply": "next_task"},
+        factory=dict,
+        notes={"unit": "", "privacy": "secret_reference", "apply": "next_task"},
     )
 
 
@@ -268,7 +267,7 @@ class StandingGrant(Node):
     cwd: str = setting(".", "Folder it runs in, relative to the workspace")
 
 
-Grants = Annotated[tuple[StandingGrant, ...], Field(strict=False)]
+Grants = Annotated[tuple[StandingGrant, ...], bounds(strict=False)]
 
 
 class PolicySettings(Node):
@@ -362,19 +361,17 @@ class TuiSettings(Node):
     flags: TuiFlags = table(TuiFlags)
 
 
-AnyModel = Annotated[ChatModel | DecisionModel, Field(discriminator="provider")]
+AnyModel = Annotated[ChatModel | DecisionModel, Tagged("provider")]
 
 
 class Settings(Node):
     """The whole configuration of one workspace, validated; values are effective (defaults filled in)."""
 
-    schema_version: Literal[1] = setting(..., "Version of this file's format", apply="restart")
+    schema_version: Literal[1] = setting(REQUIRED, "Version of this file's format", apply="restart")
     project: Project = table(Project)
     agent: Agent = table(Agent)
-    models: dict[str, AnyModel] = Field(default_factory=dict)
-    capacity_pools: dict[str, CapacityPool] = Field(
-        default_factory=lambda: {LOCAL_POOL: CapacityPool.model_construct()}
-    )
+    models: dict[str, AnyModel] = field(factory=dict)
+    capacity_pools: dict[str, CapacityPool] = field(factory=lambda: {LOCAL_POOL: CapacityPool.of_defaults()})
     decision: DecisionSettings = table(DecisionSettings)
     verification: VerificationSettings = table(VerificationSettings)
     harness: HarnessSettings = table(HarnessSettings)

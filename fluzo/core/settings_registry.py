@@ -14,9 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any, Literal, NamedTuple, cast
 
-from pydantic.fields import FieldInfo
-from pydantic_core import PydanticUndefined
-
+from fluzo.core.checked import REQUIRED, Field
 from fluzo.core.errors import ConfigError, UsageError
 from fluzo.core.settings_model import Apply, Node, Privacy, Settings
 
@@ -146,7 +144,7 @@ def get_value(settings: Settings, key: str) -> object:
     describe(key)
     value: object = settings
     for part in split_key(key):
-        if isinstance(value, Node) and part in type(value).model_fields:
+        if isinstance(value, Node) and part in type(value).fields:
             value = getattr(value, part)
         elif isinstance(value, Mapping) and part in value:
             value = value[part]
@@ -302,7 +300,7 @@ def section_titles() -> dict[str, tuple[str, ...]]:
 def tables_of(model: type[Node], prefix: str) -> Iterator[tuple[str, type[Node]]]:
     """Every table within one, with its generic key."""
     for name in ordered_fields(model):
-        children, step = _children(model.model_fields[name])
+        children, step = _children(model.fields[name])
         for child in children:
             yield f"{prefix}{name}{step}", child
             yield from tables_of(child, f"{prefix}{name}{step}.")
@@ -314,7 +312,7 @@ def tables_of(model: type[Node], prefix: str) -> Iterator[tuple[str, type[Node]]
 def settings_of(model: type[Node], prefix: str) -> Iterator[SettingDescriptor]:
     """Every setting within a table, with its generic key."""
     for name in ordered_fields(model):
-        field = model.model_fields[name]
+        field = model.fields[name]
         children, step = _children(field)
         if not children or step == "[]":
             yield _descriptor(f"{prefix}{name}", field)
@@ -325,12 +323,12 @@ def settings_of(model: type[Node], prefix: str) -> Iterator[SettingDescriptor]:
 
 def ordered_fields(model: type[Node]) -> list[str]:
     """The names of a table's settings in the order of the document: what it must say comes first."""
-    return sorted(model.model_fields, key=lambda name: not model.model_fields[name].is_required())
+    return sorted(model.fields, key=lambda name: not model.fields[name].is_required)
 
 
-def _children(field: FieldInfo) -> tuple[tuple[type[Node], ...], str]:
+def _children(field: Field) -> tuple[tuple[type[Node], ...], str]:
     """The tables behind a field and what stands between its name and theirs."""
-    annotation = field.annotation
+    annotation = field.bare
     origin, args = typing.get_origin(annotation), typing.get_args(annotation)
     if origin is dict:
         step, candidates = ".<id>", typing.get_args(args[1]) or (args[1],)
@@ -342,21 +340,20 @@ def _children(field: FieldInfo) -> tuple[tuple[type[Node], ...], str]:
     return tuple(m for m in members if isinstance(m, type) and issubclass(m, Node)), step
 
 
-def _descriptor(key: str, field: FieldInfo) -> SettingDescriptor:
-    kind, options = _kind(field.annotation)
-    extra = cast("dict[str, Any]", field.json_schema_extra)
-    default = field.get_default(call_default_factory=True)
+def _descriptor(key: str, field: Field) -> SettingDescriptor:
+    kind, options = _kind(field.bare)
+    default = field.initial()
     return SettingDescriptor(
         key=key,
         kind=kind,
-        unit=extra["unit"],
-        default=None if default is PydanticUndefined else plain(default),
-        minimum=next((m.ge for m in field.metadata if hasattr(m, "ge")), None),
-        maximum=next((m.le for m in field.metadata if hasattr(m, "le")), None),
+        unit=field.notes["unit"],
+        default=None if default is REQUIRED else plain(default),
+        minimum=field.bounds.get("ge"),
+        maximum=field.bounds.get("le"),
         options=options,
-        description=field.description or "",
-        privacy=extra["privacy"],
-        apply=extra["apply"],
+        description=field.description,
+        privacy=cast("Privacy", field.notes["privacy"]),
+        apply=cast("Apply", field.notes["apply"]),
     )
 
 

@@ -9,8 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args, get_origin
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
-
+from fluzo.core.checked import REQUIRED, Checked, Unfit, bounds, field, plain_values
 from fluzo.core.contracts import Tool
 from fluzo.core.errors import ToolError
 from fluzo.core.records import ToolCall, ToolSpec
@@ -39,13 +38,13 @@ def _number(value: object) -> object:
     return value
 
 
-Texts = Annotated[list[str] | None, BeforeValidator(_unquoted)]
-Count = Annotated[int, Field(ge=1), BeforeValidator(_number)]
-Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False), BeforeValidator(_number)]
+Texts = Annotated[list[str] | None, _unquoted]
+Count = Annotated[int, bounds(ge=1), _number]
+Seconds = Annotated[float, bounds(gt=0, allow_inf_nan=False), _number]
 
 
-class Arguments(BaseModel):
-    model_config = ConfigDict(extra="forbid", defer_build=True)
+class Arguments(Checked):
+    """What a tool takes."""
 
 
 class PathArguments(Arguments):
@@ -53,19 +52,19 @@ class PathArguments(Arguments):
 
 
 class ReadFileArguments(PathArguments):
-    offset: Count = Field(1, description="first line")
-    limit: Count | None = Field(None, description="number of lines")
+    offset: Count = field(1, "first line")
+    limit: Count | None = field(None, "number of lines")
 
 
 class ListFilesArguments(Arguments):
     path: str = "."
-    depth: Count = Field(2, description="levels, default 2")
+    depth: Count = field(2, "levels, default 2")
 
 
 class SearchArguments(Arguments):
-    pattern: str = Field(min_length=1)
+    pattern: str = field(REQUIRED, min_length=1)
     path: str = "."
-    glob: str = Field("", description="only files like *.py")
+    glob: str = field("", "only files like *.py")
     regex: bool = False
 
 
@@ -106,7 +105,6 @@ class GitArguments(Arguments):
 class AskUserArguments(Arguments):
     question: str
     choices: Texts = None
-    several: bool = False
 
 
 class PlanStep(Arguments):
@@ -115,7 +113,7 @@ class PlanStep(Arguments):
 
 
 class UpdatePlanArguments(Arguments):
-    steps: Annotated[list[PlanStep], BeforeValidator(_unquoted)]
+    steps: Annotated[list[PlanStep], _unquoted]
 
 
 ARGUMENTS: Mapping[str, type[Arguments]] = {
@@ -156,8 +154,8 @@ class Registry:
         tool = self.tool(call.name)
         given = {key: value for key, value in parse_arguments(call.arguments).items() if value is not None}
         try:
-            return tool, ARGUMENTS[call.name].model_validate(given).model_dump()
-        except ValidationError as exc:
+            return tool, plain_values(ARGUMENTS[call.name].check(given))
+        except Unfit as exc:
             raise ToolError(_complaint(call.name, exc), code="tool_arguments") from exc
 
 
@@ -191,16 +189,12 @@ def _spec(name: str, model: type[Arguments]) -> ToolSpec:
 
 
 def _schema(model: type[Arguments]) -> dict[str, Any]:
-    """The arguments in plain words: no titles, defaults, references or alternatives with null.
-
-    Read from the annotations, because pydantic would build the validator of every tool for it, and most are never
-    called.
-    """
+    """The arguments in plain words: no titles, defaults, references or alternatives with null."""
     properties = {
-        name: _type(field.annotation) | ({"description": field.description} if field.description else {})
-        for name, field in model.model_fields.items()
+        name: _type(told.annotation) | ({"description": told.description} if told.description else {})
+        for name, told in model.fields.items()
     }
-    required = [name for name, field in model.model_fields.items() if field.is_required()]
+    required = [name for name, told in model.fields.items() if told.is_required]
     return {"type": "object", "properties": properties} | ({"required": required} if required else {})
 
 
@@ -259,11 +253,11 @@ def _unique(pairs: list[tuple[str, object]]) -> dict[str, object]:
     return found
 
 
-def _complaint(name: str, error: ValidationError) -> str:
+def _complaint(name: str, error: Unfit) -> str:
     """Every complaint in one sentence, then what the tool takes."""
     model = ARGUMENTS[name]
     parts = []
-    for item in error.errors(include_url=False, include_context=False):
+    for item in error.problems:
         where = ".".join(str(part) for part in item["loc"])
         match item["type"]:
             case "missing":
@@ -273,5 +267,5 @@ def _complaint(name: str, error: ValidationError) -> str:
             case _:
                 message = item["msg"].removeprefix("Value error, ").removeprefix("Input should be ")
                 parts.append(f"{where} should be {message}, got {one_line(repr(item['input']), 60)}")
-    takes = ", ".join(key if field.is_required() else f"{key}?" for key, field in model.model_fields.items())
+    takes = ", ".join(key if told.is_required else f"{key}?" for key, told in model.fields.items())
     return well_formed(f"{'; '.join(parts)}. {name} takes: {takes}")

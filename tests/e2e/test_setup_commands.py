@@ -9,7 +9,8 @@ import jsonschema
 import pytest
 from support.model_server import chat, models, scripted_model_server
 
-from fluzo.core.settings import json_schema, parse_settings, registry
+from fluzo.core.settings import parse_settings, registry
+from fluzo.core.settings_schema import json_schema
 
 URL = "http://127.0.0.1:8080/v1"
 REPOSITORY = Path(__file__).parents[2]
@@ -412,5 +413,5 @@ def test_reading_settings_loads_no_editor_no_network_and_no_prompt(set_up: Path,
     done = subprocess.run(command, cwd=set_up, capture_output=True, text=True, check=True)
 
     loaded = {line.rpartition("|")[2].strip().partition(".")[0] for line in done.stderr.splitlines()}
-    assert "pydantic" in loaded
-    assert loaded.isdisjoint({"tomlkit", "httpx", "questionary", "prompt_toolkit", "rich", "peewee"})
+    assert "pydantic_core" in loaded
+    assert loaded.isdisjoint({"pydantic", "tomlkit", "httpx", "questionary", "prompt_toolkit", "rich", "peewee"})

@@ -53,8 +53,7 @@ OWNERS = {
     "markdown_it": ("fluzo.screens.markdown",),
     "peewee": ("fluzo.storage.*",),
     "prompt_toolkit": ("fluzo.screens.*",),
-    "pydantic": ("fluzo.core.settings*", "fluzo.tools.registry"),
-    "pydantic_core": ("fluzo.core.settings*",),
+    "pydantic_core": ("fluzo.core.checked",),
     "pygments": ("fluzo.screens.code",),
     "questionary": ("fluzo.commands.*",),
     "rich": ("fluzo.commands.*",),
@@ -147,7 +146,7 @@ def test_an_import_against_the_rule_is_found(module: str, source: str) -> None:
     ("module", "source"),
     [
         ("fluzo.tools.files", "import os\nfrom fluzo.core.errors import ToolError\nfrom fluzo.tools import search"),
-        ("fluzo.core.settings", "from pydantic import BaseModel"),
+        ("fluzo.core.checked", "from pydantic_core import SchemaValidator"),
         ("fluzo.commands.demo", "from fluzo.simulator.library import scenario_path"),
         ("fluzo.commands.run", "from .output import show\nfrom .options import global_options"),
         ("fluzo.host", "from fluzo.storage import journal\nfrom fluzo.runtime import gate"),

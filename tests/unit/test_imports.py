@@ -129,7 +129,7 @@ def test_a_whole_run_loads_no_screen_and_no_editor(tmp_path: Path) -> None:
 
     assert status == 0
     assert "fluzo.models.transport" in modules
-    assert libraries(modules).isdisjoint(HEAVY - {"httpx", "peewee", "pydantic"})
+    assert libraries(modules).isdisjoint(HEAVY - {"httpx", "peewee"})
     assert not any(module.startswith("fluzo.screens") for module in modules)
 
 
@@ -140,9 +140,9 @@ from fluzo.tools.shared import SeenFiles, ToolLimits
 
 registry = Registry(build_tools(SeenFiles(), ToolLimits()))
 registry.specs()
-before = {name for name, model in ARGUMENTS.items() if model.__pydantic_complete__}
+before = {name for name, model in ARGUMENTS.items() if model.validator}
 registry.prepare(ToolCall("c", "search", '{"pattern": "x"}'))
-print(before, {name for name, model in ARGUMENTS.items() if model.__pydantic_complete__})
+print(before, {name for name, model in ARGUMENTS.items() if model.validator})
 """
 
 

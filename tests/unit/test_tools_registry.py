@@ -58,7 +58,7 @@ def test_schemas_are_plain_and_complete():
     for spec in registry().specs():
         properties = spec.parameters["properties"]
         assert set(spec.parameters) <= {"type", "properties", "required"}
-        assert set(properties) == set(ARGUMENTS[spec.name].model_fields)
+        assert set(properties) == set(ARGUMENTS[spec.name].fields)
         for schema in properties.values():
             assert set(schema) <= {"type", "description", "enum", "items"}
     plan = next(spec for spec in registry().specs() if spec.name == "update_plan")
