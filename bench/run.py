@@ -17,6 +17,7 @@ from pathlib import Path
 import headless
 import journal
 import models
+import screen_load
 import screen_rows
 import startup
 from measure import Figure, Row, Setting, percentile
@@ -33,7 +34,7 @@ ROWS: dict[str, Callable[[Setting], Row]] = {
     "start": screen_rows.start,
 }
 FIGURES: dict[str, Callable[[Setting], Iterable[Figure]]] = {
-    "load": screen_rows.load,
+    "load": screen_load.load,
     "idle": screen_rows.idle,
     "history": screen_rows.history,
     "mark": screen_rows.mark,
@@ -90,7 +91,8 @@ def show_figure(figure: Figure) -> str:
         values = [f"{percentile(figure.samples, percent):.1f}" for percent in (50, 95, 99, 100)]
     limits = ", ".join(f"{'' if p == 100 else f'p{p:g} '}<= {limit:g}" for p, limit in figure.limits)
     verdict = "" if not figure.limits else "ok" if figure.is_within_limit else "over"
-    columns = (figure.name, figure.where, len(figure.samples), *values, figure.unit, limits, verdict or figure.note)
+    told = "  ".join(part for part in (verdict, figure.note) if part)
+    columns = (figure.name, figure.where, len(figure.samples), *values, figure.unit, limits, told)
     return FIGURE_COLUMNS.format(*columns).rstrip()
 
 

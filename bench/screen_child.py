@@ -9,6 +9,7 @@ import json
 import signal
 import sys
 import time
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +39,7 @@ class Readings:
             name: [] for name in ("frame", "frame_cpu", "event", "delta", "event_subscriber", "delta_subscriber")
         }
         self.lags = self.deltas = 0
+        self.kinds: Counter[str] = Counter()
         self._since = clock()
         self._before = self._counters()
         if self.screen is not None and self.screen.link is not None:
@@ -56,6 +58,8 @@ class Readings:
     def publish(self, update: Any) -> None:
         self._published[_key(update)] = clock()
         self.deltas += _kind(update) == "delta"
+        if hasattr(update, "payload"):
+            self.kinds[f"{type(update.payload).__name__} {getattr(update.payload, 'answer', '')}".strip()] += 1
 
     def taken(self, update: Any) -> None:
         if isinstance(update, Lagged):
@@ -83,7 +87,7 @@ class Readings:
     def write(self, path: Path) -> None:
         counters = {name: value - self._before[name] for name, value in self._counters().items()}
         link = self.screen.link if self.screen is not None else None
-        more = {"lags": self.lags, "deltas": self.deltas, "seconds": clock() - self._since}
+        more = {"kinds": self.kinds, "lags": self.lags, "deltas": self.deltas, "seconds": clock() - self._since}
         waited = {"high_water": link.high_water if link else 0}
         path.write_text(json.dumps({**self.lists, **counters, **waited, **more}))
 

@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import large_history
 from headless import set_up
@@ -27,13 +27,24 @@ HOLD = "please-hold"
 README_LINES = 400
 
 
+class ModelServer(NamedTuple):
+    url: str
+    process: "subprocess.Popen[str]"
+
+    def want(self, word: str) -> None:
+        """Change what the next request gets: `ask`, `fail` or `full` (screen_server.py)."""
+        assert self.process.stdin is not None
+        self.process.stdin.write(f"{word}\n")
+        self.process.stdin.flush()
+
+
 @contextmanager
-def model_server() -> Iterator[str]:
+def model_server() -> Iterator[ModelServer]:
     argv = [sys.executable, str(Path(__file__).with_name("screen_server.py"))]
-    with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as server:
+    with subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as server:
         assert server.stdout is not None
         try:
-            yield f"http://127.0.0.1:{int(server.stdout.readline())}/v1"
+            yield ModelServer(f"http://127.0.0.1:{int(server.stdout.readline())}/v1", server)
         finally:
             server.terminate()
 

@@ -4,18 +4,16 @@
 were read; what the program's own clocks say comes from `screen_child.py`. No figure includes a terminal emulator.
 """
 
-import random
 import signal
-import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
-from string import ascii_lowercase, ascii_uppercase
 from typing import Any
 
 import screen_process as process
 from measure import Figure, Row, Setting, interleave
 from screen_program import HOLD, SIZES, model_server, open_newest_session, report, screen, workspace
+from screen_typing import ECHO_KEYS_A_SAMPLE, Typist, echoes, ms
 from terminal import FRAME_BEGIN, FRAME_END, Frame, Terminal, running
 
 METHODS = {
@@ -37,12 +35,6 @@ METHODS = {
     "mark": "a task waits for its model: time on a processor of the whole process, bytes of the whole screen, marks"
     " painted and marks left out because they came too late; at 80 columns it is the five letters of the header",
 }
-ECHO_KEYS_A_SAMPLE = 25
-KEYS_A_SECOND = 20
-LINE = 60
-REST_SECONDS = 0.3
-CLEAR = "\x15"
-ALPHABETS = (ascii_lowercase * 3, ascii_uppercase * 3)
 TYPED = "\N{SECTION SIGN}"
 REFERENCE = "from prompt_toolkit.application import Application"
 RATES = (("60 fps", 60), ("30 fps", 30), ("15 fps", 15), ("0 fps", 0), ("reduced", 60))
@@ -65,81 +57,6 @@ def start(setting: Setting) -> Row:
     return Row("screen start", "import Application", 1.4, *taken)
 
 
-# --- under load -----------------------------------------------------------------------------------------------
-
-
-def load(setting: Setting) -> Iterator[Figure]:
-    for size in reversed(SIZES):
-        yield from _under_load(setting, size)
-
-
-def _under_load(setting: Setting, size: tuple[int, int]) -> Iterator[Figure]:
-    where = _named(size)
-    with model_server() as url, workspace(setting, url, history=True) as folder:
-        with screen(setting, folder, size, timed=True) as terminal:
-            open_newest_session(terminal)
-            terminal.send("Go on.\r")
-            terminal.read_for(2.0)
-            terminal.process.send_signal(signal.SIGUSR1)
-            pressed = _type(terminal, setting.samples * ECHO_KEYS_A_SAMPLE)
-            peak = process.peak_bytes(terminal.process.pid) / 1e6
-            terminal.leave()
-        readings = report(folder)
-    frame_limit, echo_limits = [(95, 16.7)], [(95, 50.0), (99, 100.0)]
-    yield Figure("frame", where, "ms", _ms(readings["frame"]), frame_limit)
-    yield Figure("frame, on a processor", where, "ms", _ms(readings["frame_cpu"]))
-    yield Figure("echo under load", where, "ms", _ms(_echoes(terminal, pressed)), echo_limits)
-    yield Figure("delivery of an event", where, "ms", _ms(readings["event"]))
-    yield Figure("delivery of a delta", where, "ms", _ms(readings["delta"]))
-    yield Figure("event to subscriber", where, "ms", _ms(readings["event_subscriber"]), [(95, 10.0)])
-    yield Figure("inbox high water", where, "updates", [readings["high_water"]])
-    yield Figure("deltas a second", where, "", [readings["deltas"] / readings["seconds"]])
-    yield Figure("events a second", where, "", [len(readings["event_subscriber"]) / readings["seconds"]])
-    yield Figure("frames a second", where, "", [readings["drawn"] / readings["seconds"]])
-    yield Figure("peak memory", where, "MB", [peak])
-
-
-def _type(terminal: Terminal, keys: int) -> list[tuple[float, int, int]]:
-    """Type lines of letters and clear each; when each letter was pressed, with its line and place."""
-    pressed: list[tuple[float, int, int]] = []
-    when = time.perf_counter()
-    source = random.Random(keys)
-    for number in range(keys):
-        line, place = divmod(number, LINE)
-        when += source.uniform(0.5, 1.5) / KEYS_A_SECOND
-        terminal.read_until(when)
-        if place == 0:
-            when += REST_SECONDS  # So that the last key is seen, and the line is empty before it is written in again.
-            terminal.read_until(when)
-            terminal.send(CLEAR)
-            when += REST_SECONDS
-            terminal.read_until(when)
-        pressed.append((terminal.send(ALPHABETS[line % 2][place]), line, place))
-    terminal.read_for(1.0)
-    return pressed
-
-
-def _echoes(terminal: Terminal, pressed: Sequence[tuple[float, int, int]]) -> list[float]:
-    """Seconds from each key to the frame that first shows it."""
-    found: list[float] = []
-    frames = terminal.frames()
-    frame = next(frames)
-    for at, line, place in pressed:
-        wanted = ALPHABETS[line % 2][: place + 1]
-        while frame.at < at or not _composed(frame).startswith(wanted):
-            if (following := next(frames, None)) is None:
-                raise SystemExit(f"the key {wanted[-1]!r} of line {line} was never shown")
-            frame = following
-        found.append(frame.at - at)
-    return found
-
-
-def _composed(frame: Frame) -> str:
-    """What stands in the composer."""
-    row = next((row for row in reversed(frame.rows) if row.startswith("> ")), "")
-    return row[2:].partition(" ")[0]
-
-
 # --- idle -----------------------------------------------------------------------------------------------------
 
 
@@ -147,14 +64,34 @@ def idle(setting: Setting) -> Iterator[Figure]:
     seconds = max(setting.samples / 8, 3.0)
     with workspace(setting, "http://127.0.0.1:9/v1") as folder, screen(setting, folder, (160, 50)) as terminal:
         yield from _rest(terminal, "160x50", seconds)
-        pressed = _type(terminal, setting.samples * ECHO_KEYS_A_SAMPLE // 2)
-        echoes = _echoes(terminal, pressed)
-    yield Figure("echo, idle", "160x50", "ms", _ms(echoes), [(95, 5.0)])
+        yield from _echoed(setting, terminal)
     with workspace(setting, "http://127.0.0.1:9/v1", history=True) as folder:
         for size in SIZES:
             with screen(setting, folder, size) as terminal:
                 open_newest_session(terminal)
                 yield from _rest(terminal, f"{_named(size)}, large", seconds)
+
+
+def _echoed(setting: Setting, terminal: Terminal) -> Iterator[Figure]:
+    """A line typed here and one in a program that only echoes, in turn: what disturbs the machine disturbs both."""
+    program = [setting.python, Path(__file__).with_name("echo_reference.py")]
+    environ = {"HOME": str(setting.home)}
+    with (
+        running([*program, "toolkit"], setting.home, environ, 160, 50) as toolkit,
+        running([*program, "terminal"], setting.home, environ, 160, 50) as bare,
+    ):
+        typists = [Typist(where, setting.samples) for where in (terminal, toolkit, terminal, bare)]
+        typists[2] = typists[0]
+        for where in (toolkit, bare):
+            where.wait_for(FRAME_END)
+            where.quiet(0.7)
+        while len(typists[0].keys) < setting.samples * ECHO_KEYS_A_SAMPLE // 2:
+            for typist in typists:
+                typist.type_line({})
+        taken = [echoes(typist) for typist in (typists[0], typists[1], typists[3])]
+    yield Figure("echo, idle", "160x50", "ms", ms(taken[0]), [(95, 5.0)])
+    yield Figure("echo, idle", "toolkit alone", "ms", ms(taken[1]))
+    yield Figure("echo, idle", "terminal alone", "ms", ms(taken[2]))
 
 
 def _rest(terminal: Terminal, where: str, seconds: float) -> Iterator[Figure]:
@@ -191,8 +128,8 @@ def history(setting: Setting) -> Iterator[Figure]:
             peak = process.peak_bytes(terminal.process.pid) / 1e6
         shown = [frame.at for frame, before in _with_before(terminal) if _is_conversation(frame, before)]
     samples = [next(when for when in shown if when > at) - at for at in opened]
-    yield Figure("open 10,000 messages", "160x50", "ms", _ms(samples))
-    yield Figure("page back", "160x50", "ms", _ms(paged))
+    yield Figure("open 10,000 messages", "160x50", "ms", ms(samples))
+    yield Figure("page back", "160x50", "ms", ms(paged))
     yield Figure("peak memory", "160x50, paged", "MB", [peak])
 
 
@@ -211,7 +148,7 @@ def _is_conversation(frame: Frame, before: Frame) -> bool:
 
 def mark(setting: Setting) -> Iterator[Figure]:
     seconds = max(setting.samples / 13, 2.0)
-    with model_server() as url, workspace(setting, url) as folder:
+    with model_server() as server, workspace(setting, server.url) as folder:
         for size in SIZES:
             for name, fps in RATES:
                 yield from _marked(setting, folder, size, (name, fps), seconds)
@@ -240,7 +177,3 @@ def _marked(
 
 def _named(size: tuple[int, int]) -> str:
     return f"{size[0]}x{size[1]}"
-
-
-def _ms(seconds: Sequence[float]) -> list[float]:
-    return [value * 1000 for value in seconds]

@@ -8,6 +8,7 @@ import fcntl
 import os
 import re
 import select
+import signal
 import struct
 import subprocess
 import termios
@@ -22,7 +23,6 @@ import pyte
 FRAME_BEGIN, FRAME_END = b"\x1b[?2026h", b"\x1b[?2026l"
 MARK = re.compile(rb"\x1b7\x1b\[0m.*?\x1b8", re.DOTALL)
 """The mark, painted between frames; the emulator need not see it."""
-SCREEN_SIZE = Mapping[str, int]
 
 
 class Frame(NamedTuple):
@@ -40,12 +40,20 @@ class Terminal:
         self.columns, self.rows = columns, rows
         self.chunks: list[tuple[float, bytes]] = []
         self._master = master
+        self._resized: dict[int, tuple[int, int]] = {}
+        """Rows and columns from a number of chunks on."""
 
     def send(self, keys: str) -> float:
         """Press keys; when they were handed over."""
         at = time.perf_counter()
         os.write(self._master, keys.encode())
         return at
+
+    def resize(self, columns: int, rows: int) -> None:
+        """Give the terminal another size. It is nobody's controlling terminal, so the signal is sent by hand."""
+        fcntl.ioctl(self._master, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+        self.process.send_signal(signal.SIGWINCH)
+        self._resized[len(self.chunks)] = (rows, columns)
 
     def read_until(self, when: float) -> None:
         """Take in what the program writes until this time."""
@@ -93,7 +101,9 @@ class Terminal:
         picture = pyte.Screen(self.columns, self.rows)
         stream = pyte.ByteStream(picture)
         held = b""
-        for at, data in self.chunks:
+        for number, (at, data) in enumerate(self.chunks):
+            if number in self._resized:
+                picture.resize(*self._resized[number])
             held += data
             *whole, held = held.split(FRAME_END)
             for part in whole:
