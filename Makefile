@@ -24,7 +24,7 @@ demo: setup
 	$(BIN)/fluzo demo
 
 test: setup lint types
-	$(BIN)/pytest -n auto
+	$(BIN)/pytest -n auto --dist worksteal
 
 lint: setup
 	$(BIN)/ruff check .
@@ -42,7 +42,7 @@ types: setup
 		--cache-dir "$(CURDIR)/build/mypy" -p fluzo
 	cd bench && MYPYPATH="$(CURDIR)/build/types" "$(CURDIR)/$(BIN)/mypy" --config-file "$(CURDIR)/pyproject.toml" \
 		--cache-dir "$(CURDIR)/build/mypy" run.py soak.py journal_pairs.py model_turns.py search_runs.py stream_server.py \
-		large_history.py screen_child.py screen_server.py
+		large_history.py screen_child.py screen_server.py echo_reference.py
 
 bench: setup
 	$(BIN)/python bench/run.py

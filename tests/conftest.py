@@ -21,7 +21,10 @@ from support.live import pytest_terminal_summary as pytest_terminal_summary
 _LOCAL_HOSTS = frozenset({"127.0.0.1", "::1", "localhost", "", None})
 _STRIPPED_PREFIXES = ("FLUZO_", "GIT_", "XDG_", "OPENAI_", "ANTHROPIC_", "OTEL_", "LLAMA_", "OLLAMA_")
 _STRIPPED_SUFFIXES = ("_PROXY", "_API_KEY", "_API_TOKEN", "_TOKEN", "_SECRET")
-_STRIPPED_NAMES = frozenset({"NO_COLOR", "FORCE_COLOR", "CLICOLOR_FORCE", "COLUMNS", "LINES", "PYTHONIOENCODING"})
+_STRIPPED_NAMES = frozenset(
+    # The last one: a program that does not begin at our entry point would lose what a signal cuts off a write.
+    {"NO_COLOR", "FORCE_COLOR", "CLICOLOR_FORCE", "COLUMNS", "LINES", "PYTHONIOENCODING", "PYTHONUNBUFFERED"}
+)
 _KEPT_NAMES = frozenset({"FLUZO_REQUIRE_CARGO"})
 _XDG_FOLDERS = {
     "XDG_CONFIG_HOME": ".config",
