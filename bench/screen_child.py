@@ -59,7 +59,7 @@ class Readings:
         self._published[_key(update)] = clock()
         self.deltas += _kind(update) == "delta"
         if hasattr(update, "payload"):
-            self.kinds[f"{type(update.payload).__name__} {getattr(update.payload, 'answer', '')}".strip()] += 1
+            self.kinds[_told(update.payload)] += 1
 
     def taken(self, update: Any) -> None:
         if isinstance(update, Lagged):
@@ -98,6 +98,12 @@ def _key(update: Any) -> object:
     return (type(update).__name__, getattr(update, "turn", ""), getattr(update, "offset", ""))
 
 
+def _told(payload: Any) -> str:
+    """What an event is, with the answer or the person in it."""
+    more = getattr(payload, "answer", "") or getattr(payload, "by", "")
+    return f"{type(payload).__name__} {more}".strip()
+
+
 def _kind(update: Any) -> str:
     return "event" if hasattr(update, "seq") else "delta"
 
@@ -122,6 +128,7 @@ def attach(readings: Readings) -> None:
         publish(feed, events)
 
     def timed_publish_live(feed: Any, update: Any) -> None:
+        readings.kinds[type(update).__name__] += 1
         if type(update).__name__ == "TextDelta":
             readings.publish(update)
         publish_live(feed, update)

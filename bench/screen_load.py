@@ -30,8 +30,9 @@ PROMPT, FREE_SLOTS = "Go on.\r", "/slots free\r"
 HAPPENED = {
     "PermissionAnswered deny": "denied",
     "ContextCompacted": "compacted",
-    "CancelRequested": "cancelled",
-    "CapacityReset": "slots freed",
+    "CancelRequested user": "cancelled",
+    "CapacityReset user": "slots freed",
+    "RetryProgress": "sent again",
 }
 CARD = b"UNSANDBOXED"
 """What only a card says."""

@@ -1,12 +1,18 @@
+import asyncio
 import gc
 
 import pytest
+from prompt_toolkit.completion import CompleteEvent
+from prompt_toolkit.document import Document
 from support.screen import SIZES
 from support.screen_inside import ScriptedScreen, begin_task, feed, inside
 
 from fluzo.core.events import TextDelta
 from fluzo.screens.blocks import Block
+from fluzo.screens.completion import ComposerCompleter, FileIndex, Found, completes
+from fluzo.screens.keys import Registry
 from fluzo.screens.state import PageRead
+from fluzo.screens.terminal import FRAME_BEGIN, FRAME_END
 
 BEYOND_THE_SCREEN = 2
 """Blocks that may be measured besides those on screen: one at each edge."""
@@ -91,6 +97,46 @@ def test_a_key_renders_no_block_and_writes_little(columns: int, rows: int) -> No
             assert len(shown.written) - before < 200
 
     inside(type_, columns=columns, rows=rows)
+
+
+async def turns_of_the_loop(count: int = 20) -> None:
+    for _ in range(count):
+        await asyncio.sleep(0)
+
+
+def test_a_key_is_one_frame_and_a_frame_one_write(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def type_(shown: ScriptedScreen) -> None:
+        await turns_of_the_loop()
+        pieces: list[str] = []
+        monkeypatch.setattr(shown.terminal, "write", pieces.append)
+        for number, key in enumerate("words"):
+            shown.keys(key)
+            await turns_of_the_loop()
+            assert len(pieces) == number + 1
+            assert pieces[-1].startswith(FRAME_BEGIN) and pieces[-1].endswith(FRAME_END)
+            assert pieces[-1].count(FRAME_END) == 1 and key in pieces[-1]
+
+    inside(type_, columns=160, rows=50)
+
+
+@pytest.mark.parametrize(
+    ("text", "offered"),
+    [
+        ("fix it", False),
+        ("/", True),
+        ("/the", True),
+        ("/find x", False),
+        ("a\n/the", False),
+        ("see @", True),
+        ("@a b", False),
+    ],
+)
+def test_completions_are_looked_for_where_there_are_some(text: str, offered: bool) -> None:
+    files = FileIndex()
+    files._found = Found({"a.py": 1, "src/b.py": 2})
+    completer = ComposerCompleter(Registry(), files, frozenset)
+    found = list(completer.get_completions(Document(text), CompleteEvent(text_inserted=True)))
+    assert (completes(text), bool(found)) == (offered, offered)
 
 
 def test_a_delta_renders_the_tail_of_one_block() -> None:
