@@ -265,7 +265,7 @@ class Drawn(Processor):
             fragments.append((used, shown))
             shown_at += len(shown)
             to_display += [shown_at] * len(cluster)
-        source = _inverse(to_display, shown_at)
+        source = inverse_map(to_display, shown_at)
         return Transformation(
             fragments,
             source_to_display=lambda at: to_display[min(at, len(to_display) - 1)],
@@ -281,7 +281,8 @@ def _style_of(cluster: str, style: str, *, first: bool) -> str:
     return "" if cluster.isspace() else style
 
 
-def _inverse(to_display: list[int], size: int) -> list[int]:
+def inverse_map(to_display: list[int], size: int) -> list[int]:
+    """For each place in a drawn text of this size the one in the source; `to_display` goes the other way."""
     source = [0] * (size + 1)
     for at, shown in enumerate(to_display):
         source[shown] = at

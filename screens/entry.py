@@ -1,6 +1,7 @@
 """One line that is typed on a page: what to find, or a new title. Esc leaves it without an effect.
 
-Invariant: while it is open it has the keyboard, and its keys reach nothing else of the page.
+Invariant: while it is open it has the keyboard, and its keys reach nothing else of the page. What stands in it, from a
+file or a paste, is drawn and never acts on the terminal.
 """
 
 from collections.abc import Callable
@@ -12,9 +13,13 @@ from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.keys import Keys
 from prompt_toolkit.layout import AnyContainer, ConditionalContainer, VSplit, Window
 from prompt_toolkit.layout.controls import BufferControl
+from prompt_toolkit.layout.processors import Processor, Transformation, TransformationInput
 
+from .composer import inverse_map
 from .controls import text_control
+from .sanitize import visible_text
 from .sheet import Sheet
+from .text import clusters, drawable
 
 if TYPE_CHECKING:
     from .app import Screen
@@ -34,7 +39,7 @@ class Entry:
         self._left: Callable[[], None] = lambda: None
         self.shown = False
         self.buffer = Buffer(multiline=False, on_text_changed=lambda _: changed())
-        self.window = Window(BufferControl(self.buffer, key_bindings=self._keys()), height=1)
+        self.window = Window(BufferControl(self.buffer, [_Drawn()], key_bindings=self._keys()), height=1)
         label = Window(
             text_control(lambda: [("class:accent.primary", f" {self._label} ")]), width=self._width, height=1
         )
@@ -80,7 +85,7 @@ class Entry:
 
         @keys.add(Keys.BracketedPaste)
         def paste(event: KeyPressEvent) -> None:
-            self.buffer.insert_text(" ".join(event.data.split()))
+            self.buffer.insert_text(" ".join(event.data.splitlines()).strip())
 
         for key in ("tab", "s-tab", "up", "down"):
             keys.add(key)(_nothing)
@@ -89,6 +94,25 @@ class Entry:
 
 def _nothing(event: KeyPressEvent) -> None:
     """A key that means something elsewhere."""
+
+
+class _Drawn(Processor):
+    """Shows what a terminal would obey or draw in another width as something visible."""
+
+    def apply_transformation(self, transformation_input: TransformationInput) -> Transformation:
+        text = "".join(part for _, part, *_ in transformation_input.fragments)
+        if text.isascii() and text.isprintable():
+            return Transformation(transformation_input.fragments)
+        to_display, drawn = [0], ""
+        for cluster in clusters(text):
+            drawn += visible_text(drawable(cluster))
+            to_display += [len(drawn)] * len(cluster)
+        source = inverse_map(to_display, len(drawn))
+        return Transformation(
+            [("", drawn)],
+            source_to_display=lambda at: to_display[min(at, len(to_display) - 1)],
+            display_to_source=lambda at: source[min(at, len(source) - 1)],
+        )
 
 
 class Finder:

@@ -14,13 +14,14 @@ from prompt_toolkit.layout import AnyContainer, ConditionalContainer, VSplit, Wi
 
 from fluzo.core.outcome import count
 from fluzo.core.port import Ack, ConfigDetail, Query, SaveConfig, Snapshot
-from fluzo.core.settings import render
 
 from .controls import joined, text_control
 from .entry import Entry
 from .preferences import follow_settings
 from .render import wrapped
-from .settings_form import Form, Row, edited, kept, problems, read, stepped, typed, value_of
+from .settings_editing import Editing
+from .settings_form import Form, kept, problems, read
+from .settings_items import place_of
 from .settings_list import GROUP_COLUMNS, SettingsList, about, group_rows
 from .sheet import Reader, framed, headed, hint_line, moment, rule_window
 from .state import SettingsRead
@@ -43,12 +44,12 @@ class Settings:
     def __init__(self, screen: "Screen") -> None:
         self._screen = screen
         self.form = Form()
-        self._message = ""
         self._leaving = self._saving = self._save_wanted = False
+        self.editing = Editing(self)
         self._reader = Reader(screen, self._read)
         self.list = SettingsList(screen, lambda: self.form, self._touched)
         self.focus = Window(self.list, always_hide_cursor=True, style="class:bg.base")
-        self._entry = Entry(self._focused, self._typing)
+        self.entry = Entry(self._focused, self._typing)
         banner = Window(text_control(self._banner_text), height=self._banner_height, always_hide_cursor=True)
         groups = Window(text_control(self._groups), width=GROUP_COLUMNS, always_hide_cursor=True)
         bar = Window(char=lambda: screen.glyphs.bar, width=1, style="class:border.idle")
@@ -59,7 +60,7 @@ class Settings:
             VSplit([ConditionalContainer(VSplit([groups, bar]), Condition(self._roomy)), self.focus]),
             rule_window(screen),
             Window(text_control(self._panel), height=PANEL_ROWS, always_hide_cursor=True),
-            self._entry.container,
+            self.entry.container,
         )
         self._moment = (moment(screen.state), screen.terminal_focused)
         self._bind()
@@ -67,34 +68,39 @@ class Settings:
 
     def _bind(self) -> None:
         acts: dict[str, Callable[[], None]] = {
-            "settings.more": lambda: self._step(1),
-            "settings.less": lambda: self._step(-1),
+            **self.editing.acts(),
             "settings.save": self._save,
-            "settings.default": self._default,
-            "settings.undo": self._undo,
             "settings.apply": self._apply,
             "settings.find": self._find,
             "settings.reload": self._reload,
             "settings.keep": self._keep,
         }
-        self.list.entered("settings.edit", self._edit)
+        self.list.entered("settings.edit", self.editing.edit)
         for action_id, call in acts.items():
             self.list.act(action_id, call)
         self.list.keys.add("escape")(lambda event: self.leave())
 
     def _touched(self) -> None:
-        self._message, self._leaving = "", False
+        self._leaving = False
+        self.editing.touched()
+
+    def key(self, name: str) -> str:
+        """The key of an action of this page."""
+        return self._screen.registry.key(f"settings.{name}")
 
     # --- as a view
 
     def hints(self) -> str:
-        if self._entry.shown:
-            return "Enter keep  Esc show all" if self._entry.searching else "Enter take it  Esc leave it as it was"
+        if self.entry.shown:
+            return "Enter keep  Esc show all" if self.entry.searching else "Enter take it  Esc leave it as it was"
+        lit = self.list.lit
+        of_many = lit is not None and place_of(self.form, lit) is not None
         keys = (
             ("edit", "edit"),
+            *((("add", "add"), ("remove", "remove")) if of_many else ()),
             ("save", "save"),
             ("default", "default"),
-            ("apply", "apply to running"),
+            *(() if of_many else (("apply", "apply to running"),)),
             ("find", "find"),
         )
         return hint_line(self._screen, *((f"settings.{name}", text) for name, text in keys)) + "  Esc back"
@@ -113,14 +119,15 @@ class Settings:
     def leave(self) -> None:
         """Esc: out of a search, then out of the page; edits that are not saved are asked about once."""
         if self.list.wanted:
-            self._entry.close()
+            self.entry.close()
             self.list.search("")
         elif self.form.edits and not self._leaving:
             self._leaving = True
             what = count(len(self.form.edits), "change is", "changes are")
             self._screen.say(f"{what} not saved. Esc again drops them; s saves")
         else:
-            self.form, self._leaving, self._message = self.form._replace(edits={}), False, ""
+            self._touched()
+            self.form = self.form._replace(edits={}, opened=frozenset())
             self._screen.views.close()
 
     def _focused(self, window: Window | None) -> None:
@@ -149,63 +156,14 @@ class Settings:
             elif item["key"] == "tui.notifications.max_visible":
                 screen.options = screen.options._replace(max_notices=int(item["effective"]))
 
-    # --- editing
-
-    def _edit(self) -> None:
-        lit = self.list.lit
-        if lit is None:
-            return
-        if lit["choices"]:
-            self._step(1)
-            return
-        value = value_of(self.form, lit)
-        text = value if isinstance(value, str) else "" if value is None else render(value)
-        self._ask(lit, text)
-
-    def _ask(self, lit: Row, text: str) -> None:
-        unit = f" ({lit['unit']})" if lit["unit"] else ""
-        self._entry.ask(f"{str(lit['key']).rpartition('.')[2]}{unit} =", text, partial(self._typed, lit))
-
-    def _typed(self, lit: Row, text: str) -> None:
-        try:
-            value = typed(lit, text.strip())
-        except ValueError as error:
-            self._message = str(error)
-            self._ask(lit, text)
-            return
-        self._entry.close()
-        self._message = ""
-        self._change(edited(self.form, str(lit["key"]), value))
-
-    def _step(self, step: int) -> None:
-        lit = self.list.lit
-        if lit is not None:
-            try:
-                self._change(stepped(self.form, lit, step))
-            except ValueError as error:
-                self._message = str(error)
-
-    def _default(self) -> None:
-        if (lit := self.list.lit) is not None:
-            self._change(edited(self.form, str(lit["key"]), None))
-
-    def _undo(self) -> None:
-        if (lit := self.list.lit) is not None:
-            left = {key: value for key, value in self.form.edits.items() if key != lit["key"]}
-            self._change(self.form._replace(edits=left))
-
-    def _change(self, form: Form) -> None:
-        self.form = form
-        found = problems(form) if form.edits else ()
-        if found:
-            self._message = found[0]
+    # --- finding
 
     def _find(self) -> None:
-        self._entry.ask("/", self.list.wanted, lambda text: self._entry.close(), lambda: self.list.search(""))
+        self.entry.ask("/", self.list.wanted, lambda text: self.entry.close(), lambda: self.list.search(""))
 
     def _typing(self) -> None:
-        if self._entry.shown and self._entry.searching:
-            self.list.search(self._entry.text)
+        if self.entry.shown and self.entry.searching:
+            self.list.search(self.entry.text)
 
     # --- the file
 
@@ -213,9 +171,9 @@ class Settings:
         if not self.form.edits:
             self._screen.say("There is nothing to save")
         elif self.form.problem:
-            self._message = "The file cannot be read as settings, so nothing is written over it."
+            self.editing.message = "The file cannot be read as settings, so nothing is written over it."
         elif found := problems(self.form):
-            self._message = found[0]
+            self.editing.message = found[0]
         elif not self._saving:
             # Looked at first, so that what moved meanwhile is told before anything is written.
             self._save_wanted = True
@@ -223,7 +181,7 @@ class Settings:
 
     def _send(self) -> None:
         if self.form.moved:
-            self._message = "Nothing is saved yet: the file was changed meanwhile."
+            self.editing.message = "Nothing is saved yet: the file was changed meanwhile."
         elif not self.form.problem:
             self._dispatch(SaveConfig(dict(self.form.edits), self.form.file), "Saved")
 
@@ -232,13 +190,12 @@ class Settings:
         if self.form.problem or not self.form.moved:
             self.look()
             return
-        self.form = self.form._replace(edits={})
+        self.editing.change(self.form._replace(edits={}))
         self._dispatch(SaveConfig({}, self.form.file), "Taken over")
 
     def _keep(self) -> None:
         if self.form.moved:
-            self.form = kept(self.form)
-            self._change(self.form)
+            self.editing.change(kept(self.form))
             self._screen.say("Your changes go on top of the file as it is now when you save")
 
     def _dispatch(self, command: SaveConfig, done: str) -> None:
@@ -252,11 +209,11 @@ class Settings:
         self._saving = False
         if ack.accepted:
             left = {key: value for key, value in self.form.edits.items() if command.values.get(key, self) != value}
-            self.form = self.form._replace(edits=left)
+            self.form = self.form._replace(edits=left)  # The rows follow when the file has been read again.
             more = "; the running task keeps what it began with" if self._screen.state.running else ""
             self._screen.say(f"{done}{more}")
         else:
-            self._message = f"{ack.message}  [{ack.code}]"
+            self.editing.message = f"{ack.message}  [{ack.code}]"
         self.look()
         self._screen.changed()
 
@@ -292,9 +249,10 @@ class Settings:
 
     def _panel(self) -> Line:
         width = self._screen.layout.columns - 2
-        rows = about(self.form, self.list.lit, width)
-        if self._message:
-            rows = [*rows[: PANEL_ROWS - 2], *wrapped(self._message, width, "class:warn.fg")[:2]]
+        asking = self.editing.asking if self.entry.shown and not self.entry.searching else None
+        rows = about(self.form, asking or self.list.lit, width)
+        if self.editing.message:
+            rows = [*rows[: PANEL_ROWS - 2], *wrapped(self.editing.message, width, "class:warn.fg")[:2]]
         return joined([[("", " "), *line] for line in rows[:PANEL_ROWS]])
 
     def _banner_height(self) -> int:

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 from fluzo.core.port import Ack, ApplyConfigToActiveWork, Query, Snapshot, TaskDetail
 
 from .question import Question, paragraph
-from .settings_form import Form, label, limits_to_apply, shown
+from .settings_form import Form, limits_to_apply
+from .settings_words import label, shown
 from .sheet import Reader, column, safe
 from .state import RUNNING_STATES
 from .text import Line

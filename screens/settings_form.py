@@ -5,6 +5,7 @@ Nothing counts as saved before the runtime has said so. What must hold between s
 that the runtime saves by, over the file as it would be.
 """
 
+import shlex
 from collections.abc import Mapping, Sequence
 from itertools import groupby
 from typing import Any, NamedTuple
@@ -12,6 +13,7 @@ from typing import Any, NamedTuple
 from fluzo.core.settings import (
     check_settings,
     describe,
+    entry_name,
     looks_secret,
     parse_value,
     remove_value,
@@ -22,81 +24,15 @@ from fluzo.core.settings import (
 
 Row = Mapping[str, Any]
 
-_UNITS = {
-    "seconds": "s",
-    "tokens": "tok",
-    "bytes": "B",
-    "frames per second": "fps",
-    "fraction": "",
-    "microunits": "µ",
-}
-_LONG_SECONDS = 300
-"""From here on whole minutes are shown as minutes."""
 _FIRST = ("model", "base_url", "context_window", "max_in_flight", "auth", "api_key_env", "credential_ref")
 """Of a model, what a person looks for first."""
-_LABELS = {
-    "agent.runtime": "agent: kind",
-    "provider": "server kind",
-    "base_url": "endpoint",
-    "api_key_env": "key variable",
-    "credential_ref": "credential",
-    "allow_insecure_http": "plain http",
-    "max_in_flight": "slots",
-    "foreground_reserved_slots": "reserved",
-    "queue_capacity": "queue",
-    "queue_timeout_seconds": "queue wait",
-    "connect_timeout_seconds": "connect wait",
-    "max_output_tokens": "longest reply",
-    "first_output_timeout_seconds": "first output",
-    "idle_stream_timeout_seconds": "silence",
-    "request_timeout_seconds": "whole request",
-    "input_price_microunits": "input price",
-    "output_price_microunits": "output price",
-    "compat.stream": "streaming",
-    "compat.usage_in_stream": "stream usage",
-    "compat.parallel_tool_calls": "parallel calls",
-    "compat.output_limit_parameter": "reply limit as",
-    "compat.tool_call_ids": "call ids",
-    "compat.send_reasoning": "send reasoning",
-    "compat.reasoning_field": "reasoning in",
-    "compat.text_tool_calls": "calls in text",
-    "compat.stops_on_disconnect": "stops on close",
-    "harness.max_turns": "turns per task",
-    "harness.max_active_seconds": "active time per task",
-    "harness.shell_timeout_seconds": "shell timeout",
-    "harness.provider_retries": "model retries",
-    "harness.max_tool_calls": "tool calls per task",
-    "harness.max_total_tokens": "tokens per task",
-    "harness.max_cost_microunits": "cost per task",
-    "harness.currency": "cost currency",
-    "context.compaction_threshold": "compaction at",
-    "context.compaction_max_output_tokens": "longest summary",
-    "context.safety_reserve_tokens": "reserve",
-    "context.safety_reserve_fraction": "reserve, as a share",
-    "context.tool_context_max_bytes": "tool result shown",
-    "context.tool_capture_max_bytes": "tool output kept",
-    "storage.session_max_bytes": "sessions at most",
-    "storage.diagnostic_max_bytes": "diagnostics at most",
-    "storage.min_free_bytes": "disk left free",
-    "tui.notifications.desktop_enabled": "desktop notices",
-    "tui.notifications.duration_seconds": "notices stay",
-    "tui.notifications.max_visible": "notices at once",
-    "policy.grants": "standing grants",
-    "verification.commands": "checks",
-    "tools.shell.termination_grace_seconds": "grace after cancel",
-    "decision.timeout_seconds": "timeout",
-    "decision.max_observations_per_task": "requests per task",
-    "decision.failure_pause_threshold": "pause after failures",
-}
-"""Names of settings in plain words, where those of the key are long or say little; of a model and a pool by what
-follows their own name.
-"""
-_BYTES = ((1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
 
 
 class Form(NamedTuple):
     """`file`, `base` and `in_force` are fingerprints: of the file as last read, of the one that the edits stand on, and
-    of the one that the next task's settings come from. An edit to None goes back to the default.
+    of the one that the next task's settings come from. An edit to None goes back to the default, and one of a whole
+    named entry removes it. `told` are the runtime's rows and `entries` its kinds of entries; `opened` are the keys of
+    what shows its items.
     """
 
     path: str = ""
@@ -106,16 +42,51 @@ class Form(NamedTuple):
     problem: str = ""
     hint: str = ""
     consent: tuple[str, ...] = ()
-    rows: tuple[Row, ...] = ()
+    told: tuple[Row, ...] = ()
+    entries: tuple[Mapping[str, Any], ...] = ()
     edits: Mapping[str, Any] = {}
+    opened: frozenset[str] = frozenset()
 
     @property
     def moved(self) -> bool:
         """The file is not the one that is in force or that was looked at, and can be read."""
-        return bool(self.rows) and not self.problem and self.file != self.base
+        return bool(self.told) and not self.problem and self.file != self.base
+
+    @property
+    def rows(self) -> list[Row]:
+        """Every setting, also of the entries that are not saved yet, which stand behind those of their table."""
+        rows = list(self.told)
+        for kind, name in _new_entries(self):
+            start = f"{kind['table']}."
+            at = max((number for number, row in enumerate(rows) if str(row["key"]).startswith(start)), default=-1)
+            if at < 0:
+                group = kind["rows"][0]["group"]
+                at = max((number for number, row in enumerate(rows) if row["group"] == group), default=-1)
+            made = [{**row, "key": str(row["key"]).replace("<id>", name)} for row in kind["rows"]]
+            rows[at + 1 : at + 1] = _ordered(made)
+        return rows
 
     def row(self, key: str) -> Row | None:
         return next((row for row in self.rows if row["key"] == key), None)
+
+
+def _new_entries(form: Form) -> list[tuple[Mapping[str, Any], str]]:
+    """Kind and name of each entry that only the edits know."""
+    told = {tuple(str(row["key"]).split(".")[:2]) for row in form.told}
+    found: dict[tuple[str, ...], Mapping[str, Any]] = {}
+    for key in form.edits:
+        table, _, rest = key.partition(".")
+        name, _, field = rest.partition(".")
+        kinds = [kind for kind in form.entries if kind["table"] == table and not kind["listed"]]
+        if not field or not kinds or (table, name) in told or (table, name) in found:
+            continue
+        found[table, name] = next((kind for kind in kinds if _is_of(form, kind, name)), kinds[0])
+    return [(kind, name) for (_, name), kind in found.items()]
+
+
+def _is_of(form: Form, kind: Mapping[str, Any], name: str) -> bool:
+    fixed = [row for row in kind["rows"] if row["default"] is None and len(row["choices"]) == 1]
+    return all(form.edits.get(str(row["key"]).replace("<id>", name)) == row["choices"][0] for row in fixed)
 
 
 def read(form: Form, data: Mapping[str, Any]) -> Form:
@@ -129,8 +100,10 @@ def read(form: Form, data: Mapping[str, Any]) -> Form:
         problem=str(data["problem"]),
         hint=str(data["hint"]),
         consent=tuple(map(str, data["consent"])),
-        rows=tuple(_ordered(data["rows"])),
+        told=tuple(_ordered(data["rows"])),
+        entries=tuple(data["entries"]),
         edits=form.edits,
+        opened=form.opened,
     )
 
 
@@ -157,18 +130,58 @@ def kept(form: Form) -> Form:
 
 
 def value_of(form: Form, row: Row) -> Any:
-    """What the setting would be: as edited, else as saved."""
+    """What the setting, or an item of one, would be: as edited, else as saved; None when its entry is to go."""
+    if row.get("path"):
+        whole = form.row(str(row["root"]))
+        value = dug(value_of(form, whole), row["path"]) if whole is not None else None
+        return row["default"] if value is None else value
+    if removal_of(form, str(row["key"])):
+        return None
     if row["key"] not in form.edits:
         return row["saved"]
     edit = form.edits[row["key"]]
     return row["default"] if edit is None else edit
 
 
-def edited(form: Form, key: str, value: Any) -> Form:
-    """With one edit, or without it when it says what the file says."""
-    row = form.row(key)
-    if row is None:
-        return form
+def removal_of(form: Form, key: str) -> str:
+    """The named entry that is to go with this key in it, or nothing."""
+    return next((name for name, value in form.edits.items() if value is None and key.startswith(f"{name}.")), "")
+
+
+def is_edited(form: Form, row: Row) -> bool:
+    """Its value, or that of the item it stands for, would be another one."""
+    if row.get("path"):
+        return bool(value_of(form, row) != (row["default"] if row["saved"] is None else row["saved"]))
+    return row["key"] in form.edits or bool(removal_of(form, str(row["key"])))
+
+
+def dug(value: Any, path: Sequence[Any]) -> Any:
+    """What stands at a place in a value; None where there is nothing."""
+    for part in path:
+        try:
+            value = value[part]
+        except (KeyError, IndexError, TypeError):
+            return None
+    return value
+
+
+def _put(value: Any, path: Sequence[Any], item: Any) -> Any:
+    """A copy of a value with another item at a place, or without it for None."""
+    if not path:
+        return item
+    part, rest = path[0], path[1:]
+    if isinstance(value, Mapping):
+        left = {name: inner for name, inner in value.items() if name != part or rest or item is not None}
+        return {**left, part: _put(value.get(part), rest, item)} if rest or item is not None else left
+    return [_put(inner, rest, item) if number == part else inner for number, inner in enumerate(value)]
+
+
+def edited(form: Form, row: Row, value: Any) -> Form:
+    """With one edit, or without it when it says what the file says. An item is edited in the list that it is of."""
+    if row.get("path"):
+        whole = form.row(str(row["root"]))
+        return edited(form, whole, _put(value_of(form, whole), row["path"], value)) if whole is not None else form
+    key = str(row["key"])
     edits = {name: item for name, item in form.edits.items() if name != key}
     same = value == row["saved"] and type(value) is type(row["saved"])
     unchanged = not row["in_file"] if value is None else same and (row["in_file"] or value == row["default"])
@@ -178,13 +191,40 @@ def edited(form: Form, key: str, value: Any) -> Form:
 def typed(row: Row, text: str) -> Any:
     """The value that a text means for a setting. Raises ValueError with a sentence that names key and range."""
     try:
-        value = parse_value(str(row["key"]), text)
+        value = _item_typed(row, text) if row.get("path") else parse_value(str(row["key"]), text)
     except Exception as error:  # UsageError, whose module a screen does not know.
         raise ValueError(str(getattr(error, "message", error))) from error
     refusal = refused(row, value)
     if refusal:
         raise ValueError(refusal)
     return value
+
+
+def _item_typed(row: Row, text: str) -> Any:
+    """The value of an item of a list: a text, or a program and its arguments, quoted as in a shell."""
+    if row["type"] == "command":
+        try:
+            return shlex.split(text)
+        except ValueError as error:
+            raise ValueError(f"{row['key']} is a command line, and a quote or \\ in it is open.") from error
+    if not text and row["default"] is None:
+        raise ValueError("An item cannot be empty. Esc leaves it as it was.")
+    return text
+
+
+def written(row: Row, value: Any) -> str:
+    """A value as it is typed."""
+    if row["type"] == "command":
+        return shlex.join(value or ())
+    return value if isinstance(value, str) else "" if value is None else render(value)
+
+
+def check_name(text: str) -> None:
+    """Raises ValueError with a sentence when a model or a pool cannot be called so."""
+    try:
+        entry_name(text)
+    except Exception as error:  # ConfigError, whose module a screen does not know.
+        raise ValueError(str(getattr(error, "message", error))) from error
 
 
 def refused(row: Row, value: Any) -> str:
@@ -208,7 +248,7 @@ def stepped(form: Form, row: Row, step: int) -> Form:
         raise ValueError(f"{key} has this one value.")
     if choices:
         at = choices.index(value) if value in choices else -step
-        return edited(form, key, choices[(at + step) % len(choices)])
+        return edited(form, row, choices[(at + step) % len(choices)])
     if row["type"] not in ("integer", "number") or not isinstance(value, int | float):
         return form
     wanted = round(value + step * step_size(row, value), 6)
@@ -217,7 +257,7 @@ def stepped(form: Form, row: Row, step: int) -> Form:
     refusal = refused(row, wanted)
     if refusal:
         raise ValueError(refusal)
-    return edited(form, key, wanted)
+    return edited(form, row, wanted)
 
 
 def step_size(row: Row, value: float) -> float:
@@ -233,98 +273,12 @@ def step_size(row: Row, value: float) -> float:
 def problems(form: Form) -> tuple[str, ...]:
     """What would be wrong with the file with all edits in it: each a sentence that names its key."""
     data: dict[str, object] = {}
-    for row in form.rows:
+    for row in form.told:
         if row["in_file"]:
             data = set_value(data, str(row["key"]), row["saved"])
     for key, value in form.edits.items():
         data = remove_value(data, key) if value is None else set_value(data, key, value)
     return tuple(problem.sentence for problem in check_settings(data)[1])
-
-
-# --- words --------------------------------------------------------------------------------------------------------
-
-
-def label(key: str) -> str:
-    """A key in words, as short as its group allows: `turns per task`, `coder: context window`."""
-    head, *rest = key.split(".")
-    if head in ("models", "capacity_pools") and len(rest) > 1:
-        name = ".".join(rest[1:])
-        return f"{rest[0]}: {_LABELS.get(name) or name.replace('.', ' ').replace('_', ' ')}"
-    words = rest[-1].replace("_", " ") if rest else head.replace("_", " ")
-    return _LABELS.get(key) or (f"agent: {words}" if head == "agent" else words)
-
-
-def shown(row: Row, value: Any) -> str:
-    """A value as people read it, with its unit."""
-    if isinstance(value, bool):
-        return "on" if value else "off"
-    if isinstance(value, int | float):
-        return _amount(value, str(row["unit"]))
-    if value is None:
-        return "-"
-    text = value if isinstance(value, str) else render(value) if value else ""
-    return text or "none"
-
-
-def _amount(value: float, unit: str) -> str:
-    if unit == "fraction":
-        return f"{value * 100:g} %"
-    if unit == "seconds" and value >= _LONG_SECONDS and value % 60 == 0:
-        return f"{figure(value / 60)} min"
-    if unit == "bytes":
-        for size, name in _BYTES:
-            if value and value % size == 0:
-                return f"{figure(value / size)} {name}"
-    shown_unit = "" if unit == "microunits" and not value else _UNITS.get(unit, "")
-    return f"{figure(value)} {shown_unit}".rstrip()
-
-
-def figure(value: float) -> str:
-    """A number without an exponent and without a needless fraction."""
-    return str(int(value)) if float(value).is_integer() else f"{value:g}"
-
-
-def now_text(form: Form, row: Row) -> str:
-    """The value in force, or with `*` the one that a save would bring; `same` where it is the saved one."""
-    if row["key"] in form.edits:
-        return f"{shown(row, value_of(form, row))} *"
-    return "same" if row["effective"] == row["saved"] else shown(row, row["effective"])
-
-
-def source_text(form: Form, row: Row) -> str:
-    return "edited" if row["key"] in form.edits and not row["flag"] else str(row["source"])
-
-
-def range_text(row: Row) -> str:
-    """What is accepted, in few words."""
-    if row["type"] == "boolean":
-        return "on or off" if len(row["choices"]) > 1 else "fixed"
-    if row["choices"]:
-        return " | ".join(word if isinstance(word, str) else render(word) for word in row["choices"])
-    if row["low"] is not None and row["high"] is not None:
-        words = shown if row["unit"] in ("bytes", "fraction") else lambda row, value: figure(value)
-        return f"{words(row, row['low'])} to {words(row, row['high'])}"
-    return str(row["type"])
-
-
-def applies_text(row: Row) -> str:
-    """When a saved value counts."""
-    if row["flag"]:
-        return f"locked by {row['flag']} for this run; what you save counts from the next start"
-    if row["limit"]:
-        return "counts from the next task on; A previews it for the running one"
-    return {
-        "live": "counts at once",
-        "next task": "counts from the next task on",
-        "restart": "counts after a restart of Fluzo",
-    }[str(row["applies"])]
-
-
-def matching(rows: Sequence[Row], wanted: str) -> list[Row]:
-    """The rows whose key, name or meaning holds a text."""
-    wanted = wanted.casefold().strip()
-    texts = (f"{row['key']} {label(str(row['key']))} {row['help']} {row['group']}".casefold() for row in rows)
-    return [row for row, text in zip(rows, texts, strict=True) if wanted in text]
 
 
 def limits_to_apply(form: Form, held: Mapping[str, Any]) -> dict[str, float]:

@@ -16,21 +16,12 @@ from .controls import rows_content
 from .keys import parse_key
 from .layout import STANDARD_COLUMNS
 from .render import wrapped
-from .settings_form import (
-    Form,
-    Row,
-    applies_text,
-    figure,
-    label,
-    matching,
-    now_text,
-    range_text,
-    shown,
-    source_text,
-    value_of,
-)
+from .sanitize import visible_text
+from .settings_form import Form, Row, is_edited, value_of
+from .settings_items import expanded, opens
+from .settings_words import applies_text, figure, label, matching, now_text, range_text, shown, source_text
 from .sheet import LIT, column, safe
-from .text import Line, cells, shorten
+from .text import Line, cells, drawable, shorten
 
 if TYPE_CHECKING:
     from .app import Screen
@@ -121,15 +112,22 @@ class SettingsList(UIControl):
     def groups(self) -> list[str]:
         return list(dict.fromkeys(str(row["group"]) for row in self.rows))
 
-    def rows_changed(self) -> None:
+    def rows_changed(self, light: str = "") -> None:
+        """The rows of the form as it is now; `light` is the key of another row to light."""
         lit = self.lit
-        self.rows = matching(self._form().rows, self.wanted)
+        self.rows = matching(expanded(self._form()), self.wanted)
         keys = [row["key"] for row in self.rows]
-        if lit is not None and lit["key"] in keys:
-            self._at = keys.index(lit["key"])
+        wanted = (light, lit["key"], lit.get("root")) if lit is not None else (light,)
+        found = next((key for key in wanted if key in keys), None)
+        if found is not None:
+            self._at = keys.index(found)
         self._at = max(0, min(self._at, len(self.rows) - 1))
         if self._asked_group:
             self.to_group(self._asked_group)
+
+    def lit_first(self) -> None:
+        """Bring the lit row to the top, so that what stands within it is in view."""
+        self._top = _FAR
 
     def search(self, wanted: str) -> None:
         self.wanted = wanted
@@ -175,18 +173,23 @@ class SettingsList(UIControl):
                 lines.append([("class:text.strong", f" {group}")])
                 self._numbers.append(None)
             self._numbers.append(number)
-            text = row_text(form, row, columns)
+            text = self._row_text(form, row, columns)
             if number == self._at:
                 lit_line = len(lines)
                 lines.append([(LIT, column(f">{text}", width))])
             else:
-                edit = row["key"] in form.edits
+                edit = is_edited(form, row)
                 style = "class:accent.primary" if edit else "class:warn.fg" if row["flag"] else "class:text.primary"
                 lines.append([(style, column(f" {text}", width))])
         if not lines:
             nothing = "No setting is like that." if self.wanted else "There is nothing to show yet."
             lines = [[("class:text.muted", f" {nothing}")]]
         return lines, lit_line
+
+    def _row_text(self, form: Form, row: Row, columns: dict[str, int]) -> str:
+        glyphs = self._screen.glyphs
+        mark = (glyphs.opened if row["key"] in form.opened else glyphs.closed) if opens(row) else ""
+        return item_text(form, row, columns, mark) if row.get("depth") else row_text(form, row, columns, mark)
 
 
 def widths(room: int, *, wide: bool) -> dict[str, int]:
@@ -210,9 +213,23 @@ def names(columns: dict[str, int]) -> Line:
     return [("class:text.faint", "".join(texts))]
 
 
-def row_text(form: Form, row: Row, columns: dict[str, int]) -> str:
+def item_text(form: Form, row: Row, columns: dict[str, int], mark: str) -> str:
+    """An item in one piece: what it is called, its value, and whether that is edited."""
+    value = "" if row["type"] == "add" else shown(row, value_of(form, row))
+    text = f"{'  ' * int(row['depth'])}{f'{mark} ' if mark else ''}{safe(row['label'])}  {exact(value)}"
+    width = sum(columns.values()) - columns["from"]
+    edit = "edited" if is_edited(form, row) and row["type"] != "add" else ""
+    return f"{column(text, width - 1)} {column(edit, columns['from'])}"
+
+
+def exact(text: str) -> str:
+    """A value in one row with every space that it has."""
+    return drawable(visible_text(text))
+
+
+def row_text(form: Form, row: Row, columns: dict[str, int], mark: str = "") -> str:
     texts = {
-        "name": f" {label(str(row['key']))}",
+        "name": f" {f'{mark} ' if mark else ''}{label(str(row['key']))}",
         "saved": shown(row, row["saved"]),
         "now": _now(form, row, columns["now"] - 1),
         "range": _short_range(row, columns.get("range", 0) - 1),
@@ -230,7 +247,7 @@ def _short_range(row: Row, width: int) -> str:
 def _now(form: Form, row: Row, width: int) -> str:
     """The mark of an edit stays, however long its value is."""
     text = safe(now_text(form, row))
-    return f"{shorten(text.removesuffix(' *'), width - 2)} *" if row["key"] in form.edits else text
+    return f"{shorten(text.removesuffix(' *'), width - 2)} *" if is_edited(form, row) else text
 
 
 def group_rows(listed: SettingsList) -> list[Line]:
@@ -246,17 +263,29 @@ def about(form: Form, row: Row | None, width: int) -> list[Line]:
     """The lit row in full: its key, what it accepts, what it means and when it counts."""
     if row is None:
         return []
+    head: Line = [("class:text.strong", safe(row["key"]))]
+    head += [("class:text.muted", f"   {exact(part)}") for part in _facts(form, row) if part]
+    help_rows = wrapped(f"{row['help']}.", width, "class:text.primary")[:_HELP_ROWS]
+    private = "; shown as a reference, never the secret" if row["privacy"] == "secret_reference" else ""
+    consent = "; saving is no consent: fluzo config trust" if row["consent"] else ""
+    tone = "class:warn.fg" if row["flag"] else "class:text.muted"
+    return [head, *help_rows, *wrapped(f"{applies_text(row)}{consent}{private}", width, tone)]
+
+
+def _facts(form: Form, row: Row) -> tuple[str, ...]:
+    """The value in full where the row has no room for it, what is accepted, the default, and what it will be."""
+    if row["type"] == "add":
+        return ()
+    if row.get("ask"):
+        return (range_text(row),)
+    if row.get("path"):
+        default = "" if row["default"] is None else f"default {shown(row, row['default'])}"
+        return (shown(row, value_of(form, row)), range_text(row), default)
     edit = f"will be {shown(row, value_of(form, row))}" if row["key"] in form.edits else ""
     default = "required" if row["default"] is None else f"default {shown(row, row['default'])}"
     saved = shown(row, row["saved"])
     whole = saved if cells(safe(saved)) > _LONG_VALUE else ""
-    parts = (whole, f"{range_text(row)}{_unit(row)}", default, edit)
-    head: Line = [("class:text.strong", safe(row["key"]))]
-    head += [("class:text.muted", f"   {safe(part)}") for part in parts if part]
-    help_rows = wrapped(f"{row['help']}.", width, "class:text.primary")[:_HELP_ROWS]
-    private = "; shown as a reference, never the secret" if row["privacy"] == "secret_reference" else ""
-    tone = "class:warn.fg" if row["flag"] else "class:text.muted"
-    return [head, *help_rows, [(tone, safe(f"{applies_text(row)}{private}"))]]
+    return (whole, edit, f"{range_text(row)}{_unit(row)}", default)
 
 
 def _unit(row: Row) -> str:

@@ -95,16 +95,20 @@ def config_rows(
     effective, started = values_of(in_force.settings), values_of(in_force.started)
     was_in_file = {key for key, _ in flatten(in_force.file)}
     rows = []
-    for key in values_of(saved) if saved is not None else effective:
+    meant = values_of(saved) if saved is not None else {}
+    for key in meant or effective:
         descriptor = describe(key)
         source = "flag" if key in in_force.flags else "file" if key in was_in_file else "default"
         now = (started if descriptor.apply == "restart" else effective).get(key)
         default_counts = data is not None and key not in in_file
+        stands = descriptor.default if default_counts else in_file.get(key)
+        if meant and key not in in_force.flags and meant[key] == now:
+            now = stands  # The same, also where an entry leaves out what has a default.
         rows.append(
             {
                 **_described(key, descriptor),
                 **({"choices": [now]} if descriptor.key == _KIND_KEY else {}),
-                "saved": descriptor.default if default_counts else in_file.get(key),
+                "saved": stands,
                 "in_file": key in in_file,
                 "effective": now,
                 "source": source,
@@ -119,13 +123,16 @@ def entry_rows() -> list[dict[str, object]]:
     """Each kind of entry that can be added: its table, whether that is a list, what it is, and a row for each of its
     settings as they are in an entry that is not in the file yet.
     """
-    unsaved = {"saved": None, "in_file": False, "effective": None, "source": "default", "flag": "", "limit": ""}
+    unsaved = {"in_file": False, "source": "default", "flag": "", "limit": ""}
     return [
         {
             "table": kind.table,
             "listed": kind.listed,
             "title": kind.title,
-            "rows": [{**_described(setting.key, setting), **unsaved} for setting in kind.settings],
+            "rows": [
+                {**_described(setting.key, setting), **unsaved, "saved": setting.default, "effective": setting.default}
+                for setting in kind.settings
+            ],
         }
         for kind in entry_kinds()
     ]

@@ -8,7 +8,7 @@ from support.screen_inside import ask as asks
 
 from fluzo.core.port import ConfigDetail, ForceStopTask, SessionDetail, SessionList, TaskDetail, TaskList
 from fluzo.core.settings import parse_settings
-from fluzo.core.settings_rows import InForce, config_rows
+from fluzo.core.settings_rows import InForce, config_rows, entry_rows
 from fluzo.screens.chips import Part
 from fluzo.screens.demo import Scene, Script
 from fluzo.screens.options import Options
@@ -39,6 +39,7 @@ def settings() -> dict[str, Any]:
         "hint": "",
         "consent": [],
         "rows": rows,
+        "entries": entry_rows(),
     }
 
 

@@ -43,6 +43,7 @@ MAY_IMPORT = {
     "fluzo.screens": ("fluzo.core.port", "fluzo.core.outcome", "fluzo.core.answers"),
     "fluzo.screens.settings": ("fluzo.core.port", "fluzo.core.outcome", "fluzo.core.settings"),
     "fluzo.screens.settings_form": ("fluzo.core.port", "fluzo.core.outcome", "fluzo.core.settings"),
+    "fluzo.screens.settings_words": ("fluzo.core.port", "fluzo.core.outcome", "fluzo.core.settings"),
     **{f"fluzo.{leaf}": ("fluzo.core", f"fluzo.{leaf}") for leaf in LEAVES},
 }
 """The longest matching prefix decides. `fluzo` itself (its version) and relative siblings are open to everyone."""
