@@ -34,9 +34,9 @@ fluzo --set harness.max_turns=5 run "..."   # this invocation only
 In the full screen `F6` shows every setting: what is saved, what is in force and from where. Edits are checked at once
 and saved together with `s`; they count for the next task, and `A` gives a running one its new limits after a question.
 A file that something else changed meanwhile is told before anything is saved: take it over, or keep your edits on top.
-A list (`▸`) opens in place: `a` adds, Enter changes, `<` and `>` move, `d` removes. A command is typed as in a shell and
-kept as its arguments. Models, pools and grants are added on the row at the end of their table and removed with `d` after
-a question. A save never gives consent to a destination, a command, a variable or a grant; `fluzo config trust` does.
+A list (`▸`) opens in place: `a` adds, Enter changes, `<` and `>` move, `d` removes. A command is typed as in a shell
+and kept as its arguments. Models, pools and grants are added on the row at the end of their table and removed with `d`
+after a question. A save consents to no destination, command, variable or grant; `fluzo config trust` does.
 
 A key that does not exist is refused together with the nearest one that does. Every problem is reported at once, with
 its line, and nothing starts until the file is valid.
