@@ -26,6 +26,7 @@ from .card import card_lines, fits
 from .card_control import CardControl
 from .composer import PLACEHOLDER, ComposerControl, Drawn
 from .controls import joined, row, text_control
+from .dragging import Dragging
 from .idle import EXAMPLE, idle_rows
 from .layout import MIN_COLUMNS, MIN_ROWS, OVERLAY_ROWS, OVERLAY_WIDTH, Rect
 from .logo import compact
@@ -59,6 +60,7 @@ class Body:
         )
         composer_control.clicked = self._composer_clicked
         screen.transcript.pointer.clicked = self._row_clicked
+        self.dragging = Dragging(screen)
         self.composer = Window(composer_control, wrap_lines=True, dont_extend_height=True)
         # Kept, not made when asked for: the keys in force are found again for every key while the windows differ.
         self._nothing = Window(width=0, height=0)

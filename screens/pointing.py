@@ -46,14 +46,25 @@ class Pointer:
         self.selection: Selection | None = None
         self.clicked: Callable[[int], None] = lambda key: None
         self._begun: Selection | None = None
+        self.held = False
+        """The button went down on the conversation and has not come up."""
         self._pressed = (-1, -1)
         self._pressed_at = -1.0
         self._clicks = 0
         self._shown: dict[int, tuple[list[Line], list[Shown | None]]] = {}
 
     def clear(self) -> None:
-        self.selection = self._begun = None
+        self.selection = None
+        self.let_go()
         self._shown.clear()
+
+    def let_go(self) -> None:
+        """The button came up, wherever that was."""
+        self._begun, self.held = None, False
+
+    def drag_to(self, column: int, row: int) -> None:
+        """As a drag to a cell of what is shown."""
+        self._drag((column, row))
 
     @property
     def text(self) -> str:
@@ -78,6 +89,7 @@ class Pointer:
     def _press(self, at: tuple[int, int]) -> None:
         again = at == self._pressed and self._now() - self._pressed_at <= AGAIN_SECONDS
         self._clicks = self._clicks % 3 + 1 if again else 1
+        self.held = True
         self._pressed, self._pressed_at = at, self._now()
         self.selection = None
         self._begun = self._at(at)
@@ -96,7 +108,7 @@ class Pointer:
     def _release(self, at: tuple[int, int]) -> None:
         if at == self._pressed and self.selection is None and at[1] < len(self._transcript.shown):
             self.clicked(self._transcript.shown[at[1]].key)
-        self._begun = None
+        self.let_go()
 
     # --- cells and places
 

@@ -462,3 +462,46 @@ def test_where_everything_fits_there_is_nothing_to_scroll() -> None:
         assert not thumb(rows)
 
     inside(read, rows=40)
+
+
+LONG = "\n\n".join(f"Paragraph {number:02}." for number in range(60))
+
+
+@pytest.mark.parametrize(("columns", "rows", "edge"), [(80, 24, 0), (120, 40, 0)])
+def test_a_drag_past_an_edge_scrolls_and_selects_until_the_button_comes_up(columns: int, rows: int, edge: int) -> None:
+    async def select(shown: ScriptedScreen) -> None:
+        begin_task(shown)
+        feed(shown, [TextDelta("t_1", 1, 0, LONG)])
+        shown.screen.mouse = True
+        picture = shown.draw()
+        transcript, dragging = shown.screen.transcript, shown.screen.body.dragging
+        x, y = find(picture, "Paragraph 59")
+        press(shown, x + len("Paragraph 59"), y)
+        drag(shown, x, y - 4)
+        assert not dragging.scrolling and transcript.follow
+        drag(shown, x, edge)
+        assert dragging.scrolling and not transcript.follow
+        for _ in range(400):
+            dragging.tick()
+        assert not dragging.scrolling and transcript.anchor.key == shown.screen.state.blocks.first
+        release(shown, x, edge)
+        assert transcript.pointer.text.endswith(LONG.strip())
+        picture = shown.draw()
+        x, y = find(picture, "Paragraph 03")
+        press(shown, x, y)
+        below = shown.screen.layout.composer.y
+        drag(shown, x + 40, below)
+        top = transcript.anchor
+        for _ in range(4):
+            dragging.tick()
+        assert top < transcript.anchor and dragging.scrolling
+        release(shown, x + 40, below)
+        here, drawn = transcript.anchor, shown.draw()
+        assert not dragging.scrolling
+        dragging.tick()
+        assert transcript.anchor == here and not dragging.scrolling
+        text = transcript.pointer.text
+        assert LONG[LONG.index("Paragraph 03") :].startswith(text) and text.split("\n")[-1] in " ".join(drawn)
+        assert shown.screen.composer.text == "" and shown.screen.body.focus == "composer"
+
+    inside(select, columns=columns, rows=rows)
