@@ -18,6 +18,7 @@ Context = Literal[
     "pager",
     "settings",
     "menu",
+    "theme",
     "demo",
 ]
 
@@ -144,6 +145,7 @@ ACTIONS = (
     Action("list.open", "Look (runs nothing)", ("Enter",), "", "list"),
     Action("list.resume", "Sessions: go on with the blocked task (asks first)", ("R",), "", "list"),
     Action("list.rename", "Sessions: give it another title", ("r",), "", "list"),
+    Action("list.folders", "Sessions: this folder, or all", ("Tab",), "", "list"),
     Action("list.answer", "Tasks: go to what it asks", ("a",), "", "list"),
     Action("list.cancel", "Tasks: cancel", ("k",), "", "list"),
     Action("list.force", "Tasks: force stop (asks first)", ("K",), "", "list"),
@@ -195,6 +197,12 @@ ACTIONS = (
     Action("menu.save", "Save to .fluzo", ("s",), "", "menu"),
     Action("menu.defaults", "Try the defaults", ("d",), "", "menu"),
     Action("menu.find", "Find a setting", ("/",), "", "menu"),
+    Action("theme.down", "Next theme", ("Down", "j"), "", "theme"),
+    Action("theme.up", "Previous theme", ("Up", "k"), "", "theme"),
+    Action("theme.default", "Show the default theme", ("1",), "", "theme"),
+    Action("theme.high-contrast", "Show the theme of high contrast", ("2",), "", "theme"),
+    Action("theme.keep", "Keep it for this session", ("Enter",), "", "theme"),
+    Action("theme.save", "Save it to .fluzo", ("s",), "", "theme"),
 )
 """Views add theirs with `Registry.add`."""
 

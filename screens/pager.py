@@ -24,6 +24,7 @@ _CONTEXTS = {
     "settings": "In the settings (F6)",
     "demo": "In the scenes of the demo (only in `fluzo demo --interactive`)",
     "menu": "In the developer menu (only with `--dev-menu`, F12)",
+    "theme": "In the theme picker (/theme)",
     "list": "In the lists of sessions and tasks",
     "diff": "In the changes",
     "pager": "In a text in full",
@@ -31,18 +32,19 @@ _CONTEXTS = {
 
 
 class Pager:
-    """A page view over one text, already sanitized."""
+    """A page view over one text, already sanitized. `copies` is what copying takes instead of it, and its name."""
 
     kind: Literal["page", "float"] = "page"
 
-    def __init__(self, screen: "Screen", name: str, text: str) -> None:
+    def __init__(self, screen: "Screen", name: str, text: str, copies: tuple[str, str] | None = None) -> None:
         self._name = name
         self._text = text
         self._screen = screen
         self._lines: list[Line] = [[("", drawable(line))] for line in text.split("\n")]
         self._sheet = sheet = Sheet(screen, lambda: self._lines)
         self.focus = sheet_window(sheet)
-        sheet.act("pager.copy", lambda: screen.copy(text, "the text"))
+        taken, what = copies or (text, "the text")
+        sheet.act("pager.copy", lambda: screen.copy(taken, what))
         self.container: AnyContainer = framed(screen, self._head, with_find(screen, self, sheet), self.focus)
 
     def hints(self) -> str:

@@ -4,6 +4,8 @@ Invariant: moving only tries out. Enter keeps the theme for the session, saving 
 gives back what was there before.
 """
 
+from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Literal
 
 from prompt_toolkit.key_binding import KeyBindings
@@ -13,11 +15,10 @@ from prompt_toolkit.layout.controls import FormattedTextControl
 from fluzo.core.port import Ack
 
 from .clicking import Clicks
-from .controls import RowsList
-from .keys import parse_key
+from .controls import RowsList, acting_keys
 from .preferences import Trial
 from .settings_file import SettingsFile
-from .sheet import column, safe
+from .sheet import column, hint_line, safe
 from .text import Line, cells
 from .theme import THEMES
 
@@ -65,7 +66,7 @@ class ThemePicker:
         self._file.read()
 
     def hints(self) -> str:
-        return f"Enter for this session  {self._screen.registry.key('menu.save')} save  Esc as before"
+        return hint_line(self._screen, ("theme.keep", "for this session"), ("theme.save", "save")) + "  Esc as before"
 
     def refresh(self) -> None:
         """The runtime may be there now."""
@@ -83,10 +84,11 @@ class ThemePicker:
         for number, theme in enumerate(THEMES):
             lit = number == self._lit
             style = "class:bg.select class:text.on_select" if lit else "class:text.primary"
-            text = f"{'>' if lit else ' '} {number + 1}  {theme:<15}{_ABOUT[theme]}"
+            key = self._screen.registry.key(f"theme.{theme}")
+            text = f"{'>' if lit else ' '} {key}  {theme:<15}{_ABOUT[theme]}"
             rows.append([(style, column(text, WIDTH - 2))])
-        fixed = self._fixed()
-        tail = f"Fixed for this run by {fixed}." if fixed else "Moving shows it; nothing is kept before Enter."
+        fixed, keep = self._fixed(), self._screen.registry.key("theme.keep")
+        tail = f"Fixed for this run by {fixed}." if fixed else f"Moving shows it; nothing is kept before {keep}."
         return [*rows, [], [("class:text.muted", column(f"  {tail}", WIDTH - 2))]]
 
     def _fixed(self) -> str:
@@ -98,16 +100,14 @@ class ThemePicker:
             self._trial.try_out(KEY, THEMES[number])
 
     def _bindings(self) -> KeyBindings:
-        keys = KeyBindings()
-        keys.add("down")(lambda event: self._light(self._lit + 1))
-        keys.add("up")(lambda event: self._light(self._lit - 1))
-        for number in range(len(THEMES)):
-            keys.add(str(number + 1))(lambda event: self._light(int(event.data) - 1))
-
-        keys.add("enter")(lambda event: self._apply())
-        for shown in self._screen.registry.actions["menu.save"].keys:
-            keys.add(*parse_key(shown))(lambda event: self._save())
-        return keys
+        acts: dict[str, Callable[[], object]] = {
+            "theme.down": lambda: self._light(self._lit + 1),
+            "theme.up": lambda: self._light(self._lit - 1),
+            "theme.keep": self._apply,
+            "theme.save": self._save,
+            **{f"theme.{name}": partial(self._light, number) for number, name in enumerate(THEMES)},
+        }
+        return acting_keys(self._screen, acts)
 
     def _apply(self) -> None:
         screen = self._screen

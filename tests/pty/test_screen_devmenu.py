@@ -458,7 +458,7 @@ def test_the_picker_shows_a_theme_while_moving_and_escape_brings_the_old_one_bac
     inside(look, answers={ConfigDetail: detail()})
 
 
-@pytest.mark.parametrize("chosen", [DOWN, "2"])
+@pytest.mark.parametrize("chosen", [DOWN, "j", "2"])
 def test_enter_keeps_the_theme_for_the_session(chosen: str) -> None:
     async def look(shown: ScriptedScreen) -> None:
         shown.screen.run_action("theme")
