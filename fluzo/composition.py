@@ -56,6 +56,7 @@ def services(
     from fluzo.core.settings import main_model
     from fluzo.policy.engine import PolicyRules, RulePolicy
     from fluzo.runtime.agent import NativeAgent
+    from fluzo.runtime.elsewhere import Elsewhere
     from fluzo.runtime.router import FixedRouter
     from fluzo.runtime.services import Services
     from fluzo.runtime.workspace import TaskWorkspace, file_names, folder_facts, observe, working_tree
@@ -122,6 +123,7 @@ def services(
         file_names=lambda limit: file_names(root, limit),
         folder_facts=lambda: folder_facts(root, settings.context.instruction_files),
         working_tree=lambda: working_tree(root),
+        elsewhere=Elsewhere(root.identity),
         make_tools=make_tools,
         gateway=_gateway(settings, redact, before),
         policy=RulePolicy(

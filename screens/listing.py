@@ -48,6 +48,7 @@ class Records:
         self._changed = taken
         self._order = order
         self._items: list[Record] = []
+        self._besides: list[Record] = []
         self.reader = Reader(screen, self._taken)
         self.shown: list[Record] = []
         self.more = False
@@ -55,9 +56,15 @@ class Records:
         self._read_once = False
 
     @property
-    def count(self) -> int:
-        """How many have been read."""
-        return len(self._items)
+    def known(self) -> list[Record]:
+        """Those that have been read, shown or not."""
+        return [*self._items, *self._besides]
+
+    def put_beside(self, records: list[Record]) -> None:
+        """Show records from elsewhere with these, in place of those that were beside them before."""
+        self._besides = records
+        self._show()
+        self._changed()
 
     def read(self) -> None:
         """Read again what is there, and at least the first page."""
@@ -74,7 +81,7 @@ class Records:
 
     def _show(self) -> None:
         words = self.wanted.lower().split()
-        found = [item for item in self._items if _has(self._words(item).lower(), words)]
+        found = [item for item in self.known if _has(self._words(item).lower(), words)]
         self.shown = sorted(found, key=self._order, reverse=True) if self._order is not None else found
 
     def _taken(self, query: Query, snapshot: Snapshot) -> None:

@@ -8,7 +8,7 @@ from fluzo.core.outcome import count
 from .rows import thousands
 from .sheet import column, safe
 from .task_text import STYLES, VERDICTS, state_word
-from .text import Line, shorten
+from .text import Line, shorten, shorten_path
 
 _MUTED, _PLAIN, _STRONG = "class:text.muted", "class:text.primary", "class:text.strong"
 _BRANCH, _SHORT_BRANCH = 20, 9
@@ -31,9 +31,10 @@ def session_state(item: Mapping[str, Any]) -> str:
 
 
 def words_of(item: Mapping[str, Any]) -> str:
-    """What a search looks through: title, first and last words, branch, changed files, state."""
+    """What a search looks through: title, first and last words, branch, changed files, state, another folder."""
     paths = " ".join(map(str, item.get("paths") or ()))
-    texts = (str(item.get(key) or "") for key in ("title", "first", "last", "branch", "id"))
+    keys = ("title", "first", "last", "branch", "id", "place", "problem")
+    texts = (str(item.get(key) or "") for key in keys)
     return " ".join((*texts, paths, session_state(item)))
 
 
@@ -51,18 +52,22 @@ def _title(text: str, width: int) -> str:
     return column(text, width - _BESIDES - (room + 1 if room else 0))
 
 
-def session_columns(width: int) -> Line:
-    """The names over the rows of the list."""
+def session_columns(width: int, *, folders: bool = False) -> Line:
+    """The names over the rows of the list; with `folders` the folder stands in place of the branch."""
+    branch = "folder" if folders else "branch"
     return [
         (
             _MUTED,
-            f"{'state':<11} {_title('title', width)}{_branch('branch', width)} {'last used (UTC)':<16}{'turns':>7}",
+            f"{'state':<11} {_title('title', width)}{_branch(branch, width)} {'last used (UTC)':<16}{'turns':>7}",
         )
     ]
 
 
-def session_row(item: Mapping[str, Any], width: int, *, here: bool) -> Line:
-    """One session: state, title, branch, when it was last used, its turns. The one on the screen has a star."""
+def session_row(item: Mapping[str, Any], width: int, *, here: bool, folders: bool = False) -> Line:
+    """One session: state, title, branch or folder, when it was last used, its turns. The one on the screen has a
+    star."""
+    if "problem" in item:
+        return [("class:warn.fg", column("not read", 11)), (_PLAIN, f" {safe(item['title'])}")]
     state = session_state(item)
     style = "class:state.recovered" if state == RECOVERED else STYLES.get(str(item.get("state")), _MUTED)
     title = f"{'* ' if here else ''}{safe(item['title']) or '(no title)'}"
@@ -70,12 +75,21 @@ def session_row(item: Mapping[str, Any], width: int, *, here: bool) -> Line:
     return [
         (style, column(state, 11)),
         (_PLAIN, f" {_title(title, width)}"),
-        (_MUTED, f"{_branch(safe(item.get('branch')), width)} {used}{item.get('turns') or 0:>7}"),
+        (_MUTED, f"{_branch(_where(item, width, folders=folders), width)} {used}{item.get('turns') or 0:>7}"),
     ]
+
+
+def _where(item: Mapping[str, Any], width: int, *, folders: bool) -> str:
+    if not folders:
+        return safe(item.get("branch"))
+    return shorten_path(str(item.get("place") or "(here)"), _branch_room(width))
 
 
 def about_session(item: Mapping[str, Any]) -> list[Line]:
     """What is known of a session before it is opened, at most eight rows."""
+    if "problem" in item:
+        told = (safe(item["problem"]), safe(item.get("hint")))
+        return [[(_STRONG, safe(item["title"]))], *([("class:warn.fg", text)] for text in told if text)]
     created = safe(str(item["created_at"])[:10])
     tokens = thousands(float(item.get("tokens") or 0))
     figures = f"{count(int(item.get('turns') or 0), 'turn', 'turns')}, {tokens} tokens"
@@ -84,8 +98,10 @@ def about_session(item: Mapping[str, Any]) -> list[Line]:
         [(_MUTED, f"created {created}, {figures}")],
         [(_MUTED, "state: "), (_PLAIN, _state_text(item))],
     ]
-    if branch := safe(item.get("branch")):
-        rows.append([(_MUTED, "branch: "), (_PLAIN, branch)])
+    branch, place = safe(item.get("branch")), str(item.get("place") or "")
+    if branch or place:
+        folder: Line = [(_MUTED, "folder: "), (_PLAIN, f"{place}  ")] if place else []
+        rows.append([*folder, *([(_MUTED, "branch: "), (_PLAIN, branch)] if branch else [])])
     for name, key in (("first: ", "first"), ("last:  ", "last")):
         if text := safe(item.get(key)):
             rows.append([(_MUTED, name), (_PLAIN, f'"{shorten(text, _WORDS)}"')])
@@ -101,7 +117,11 @@ def _state_text(item: Mapping[str, Any]) -> str:
     """`blocked: budget exhausted`, and of a recovered one that nothing of it is run again by itself."""
     state, reason = session_state(item), safe(item.get("reason")).replace("_", " ")
     if state == RECOVERED:
-        return "recovered; R goes on with it (asks)"
+        return (
+            "recovered; it goes on in its folder (R says how)"
+            if item.get("place")
+            else "recovered; R goes on with it (asks)"
+        )
     return f"{state}: {reason}" if reason else state
 
 

@@ -4,27 +4,35 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from fluzo.core.outcome import count
-from fluzo.core.port import SessionList
+from fluzo.core.port import OtherSession, OtherSessions, Query, SessionList, Snapshot
 
-from .listing import ListPage, Record
+from .listing import PAGE, ListPage, Record
+from .other_folders import command_of, is_elsewhere, is_session, reading_text, records_of, resume_text, wrapped
+from .pager import Pager
 from .resuming import ask_resume
 from .session_text import about_session, session_columns, session_row, words_of
-from .sheet import hint_line
+from .sheet import Reader, hint_line, safe
 from .state import YoloChosen
 from .text import Line
 
 if TYPE_CHECKING:
     from .app import Screen
 
+HINTS_COLUMNS = 100
+
 
 class Sessions(ListPage):
-    """A page view over the sessions of this folder; the stores of other folders are not this runtime's to read."""
+    """A page view over the sessions of this folder, or of all; those of another folder are read on a page of text."""
 
     name = "Sessions"
     nothing = "There are no sessions in this folder yet."
 
     def __init__(self, screen: "Screen") -> None:
+        self._all = False
+        self._asked: Record = {}
+        self._others = Reader(screen, self._others_read, self._not_read)
         super().__init__(screen, "sessions", SessionList, lambda record: str(record["updated_at"]))
+        self.sheet.act("list.folders", self._other_folders)
         self.sheet.entered("list.open", self._open)
         self.sheet.act("list.resume", self._resume)
         self.sheet.act("list.rename", self._rename)
@@ -34,8 +42,10 @@ class Sessions(ListPage):
             self._screen,
             ("list.open", "look (runs nothing)"),
             ("list.resume", "resume (asks)"),
-            ("list.rename", "rename"),
+            # A narrow row has no room for one more; /help names them all.
+            *((("list.rename", "rename"),) if self._screen.layout.columns >= HINTS_COLUMNS else ()),
             ("list.find", "find"),
+            ("list.folders", "folder/all"),
             ("escape", "back"),
         )
 
@@ -43,33 +53,88 @@ class Sessions(ListPage):
         return words_of(record)
 
     def columns(self, width: int) -> Line:
-        return session_columns(width)
+        return session_columns(width, folders=self._all)
 
     def row_of(self, record: Record, width: int) -> Line:
-        return session_row(record, width, here=record["id"] == self._screen.state.session_id)
+        here = not is_elsewhere(record) and record["id"] == self._screen.state.session_id
+        return session_row(record, width, here=here, folders=self._all)
 
     def about(self, record: Record, detail: Record | None) -> list[Line]:
         return about_session(record)
 
     def standing(self) -> str:
-        number = count(self.records.count, "session", "sessions") + (" or more" if self.records.more else "")
+        known = sum(map(is_session, self.records.known))
+        number = count(known, "session", "sessions") + (" or more" if self.records.more else "")
         if self.records.wanted:
-            number = f"{len(self.records.shown)} of {number}"
-        return f"this folder   {number}   sort: last used"
+            number = f"{sum(map(is_session, self.records.shown))} of {number}"
+        if self._all and self._others.busy:
+            number = f"{number}, reading"
+        folders = "this folder | [all folders]" if self._all else "[this folder] | all folders"
+        return f"{folders}   {number}   sort: last used"
+
+    # --- other folders
+
+    def _other_folders(self) -> None:
+        self._all = not self._all
+        self.sheet.lit = 0
+        self.records.put_beside([])
+        if self._all:
+            self._others.ask(OtherSessions(PAGE))
+
+    def _others_read(self, query: Query, snapshot: Snapshot) -> None:
+        screen = self._screen
+        if isinstance(query, OtherSessions) and self._all:
+            self.records.put_beside(records_of(snapshot.data, screen.options.environ.get("HOME", "")))
+        elif isinstance(query, OtherSession) and query.session_id == self._asked.get("id"):
+            if not screen.views or screen.views[-1] is not self:
+                return  # The person has gone on meanwhile.
+            text = reading_text(self._asked, snapshot.data)
+            shown = wrapped(text, screen.layout.columns - 2)
+            screen.views.show(Pager(screen, str(self._asked["title"]), shown, (text, "the text")))
+
+    def _not_read(self) -> None:
+        self._screen.say(self._others.problem)
+
+    def _elsewhere(self) -> Record | None:
+        """The lit record, where it is not one of this folder's own."""
+        lit = self.lit
+        if lit is None or (is_session(lit) and not is_elsewhere(lit)):
+            return None
+        return lit
+
+    # --- acts
 
     def _open(self) -> None:
-        if self.lit is not None and open_session(self._screen, str(self.lit["id"])):
+        other, lit = self._elsewhere(), self.lit
+        if other is not None:
+            self._read_elsewhere(other)
+        elif lit is not None and open_session(self._screen, str(lit["id"])):
             self._screen.say("Opened to read; nothing runs before you send something")
 
+    def _read_elsewhere(self, record: Record) -> None:
+        if is_session(record):
+            self._asked = record
+            self._others.ask(OtherSession(str(record["folder"]), str(record["id"])))
+        else:
+            self._screen.say(safe(f"{record['problem']}  {record['hint']}"))
+
     def _resume(self) -> None:
-        """Open it, which is reading, then ask whether its blocked task goes on."""
-        lit = self.lit
-        if lit is not None and open_session(self._screen, str(lit["id"])):
-            ask_resume(self._screen, str(lit["id"]))
+        """Open it, which is reading, then ask whether its blocked task goes on; another folder's goes on there."""
+        screen, other, lit = self._screen, self._elsewhere(), self.lit
+        if other is not None and is_session(other):
+            copies = (command_of(other), "the command")
+            screen.views.show(Pager(screen, "It goes on in its own folder", resume_text(other), copies))
+        elif other is not None:
+            self._read_elsewhere(other)
+        elif lit is not None and open_session(screen, str(lit["id"])):
+            ask_resume(screen, str(lit["id"]))
 
     def _rename(self) -> None:
         screen, lit, link = self._screen, self.lit, self._screen.link
         if lit is None or link is None:
+            return
+        if self._elsewhere() is not None:
+            screen.say("A session is renamed in its own folder")
             return
         session_id = str(lit["id"])
 

@@ -67,7 +67,7 @@ class Tasks(ListPage):
         words = [state_word(item) for item in self.records.shown]
         parts = [f"{words.count(word)} {word}" for word in COUNTED if word in words]
         more = " or more" if self.records.more else ""
-        return "  ".join(parts) or f"{count(self.records.count, 'task', 'tasks')}{more}"
+        return "  ".join(parts) or f"{count(len(self.records.known), 'task', 'tasks')}{more}"
 
     def _times(self, task: Mapping[str, Any]) -> tuple[float, float]:
         """How long it has run, and how long a cancelled one may still take to end by itself."""

@@ -34,6 +34,8 @@ __all__ = [
     "Lagged",
     "LiveUpdate",
     "OperationState",
+    "OtherSession",
+    "OtherSessions",
     "PendingRequests",
     "Port",
     "Query",
@@ -254,6 +256,23 @@ class SessionDetail(NamedTuple):
     before_position: int = 0
 
 
+class OtherSessions(NamedTuple):
+    """The newest `limit` sessions of each other folder that the user has worked in, as `SessionList` gives them, with
+    their `folder`. `folders` are those that could not be read, with `problem` and `hint`, `left_out` how many more
+    there are. Looking opens nothing for writing and runs nothing.
+    """
+
+    limit: int = 50
+
+
+class OtherSession(NamedTuple):
+    """The last messages of one of them, as `SessionDetail` gives them; to be read, it is gone on with in its folder."""
+
+    folder: str
+    session_id: str
+    limit: int = 200
+
+
 class EventPage(NamedTuple):
     task_id: str = ""
     after: int = 0
@@ -319,6 +338,8 @@ Query = (
     | TaskDetail
     | SessionList
     | SessionDetail
+    | OtherSessions
+    | OtherSession
     | EventPage
     | PendingRequests
     | ResumePlan

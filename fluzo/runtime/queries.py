@@ -13,6 +13,8 @@ from fluzo.core.port import (
     FileNames,
     FolderFacts,
     HistoryUsage,
+    OtherSession,
+    OtherSessions,
     PendingRequests,
     Query,
     ResumePlan,
@@ -34,6 +36,7 @@ R = TypeVar("R")
 
 MAX_PAGE = 1000
 
+_Host = ResumePlan | FileNames | FolderFacts | WorkingTree | OtherSessions | OtherSession
 _Small = SessionList | HistoryUsage | PendingRequests | CapacityStatus | ConfigDetail
 
 
@@ -68,7 +71,7 @@ class Queries:
                 return await self._session_detail(query)
             case EventPage():
                 return await self._event_page(query)
-            case ResumePlan() | FileNames() | FolderFacts() | WorkingTree():
+            case ResumePlan() | FileNames() | FolderFacts() | WorkingTree() | OtherSessions() | OtherSession():
                 return await self._workspace(query)
             case SessionList() | HistoryUsage() | PendingRequests() | CapacityStatus() | ConfigDetail():
                 return await self._small(query)
@@ -130,7 +133,7 @@ class Queries:
             "messages": [views.message_json(item) for item in messages],
         }
 
-    async def _workspace(self, query: ResumePlan | FileNames | FolderFacts | WorkingTree) -> Mapping[str, Any]:
+    async def _workspace(self, query: _Host) -> Mapping[str, Any]:
         """What only a host that runs tasks can tell, for it looks at the files."""
         if self._tasks is None:
             raise UsageError("This view is read-only; it does not look at the files.")
@@ -140,6 +143,10 @@ class Queries:
             return await self._tasks.folder_facts()
         if isinstance(query, WorkingTree):
             return await self._tasks.working_tree()
+        if isinstance(query, OtherSessions):
+            return await self._tasks.elsewhere.sessions(query.limit)
+        if isinstance(query, OtherSession):
+            return await self._tasks.elsewhere.session(query.folder, query.session_id, query.limit)
         plan, _ = await self._tasks.plan((await self._find_task(query.task_id)).id)
         return plan.to_json()
 

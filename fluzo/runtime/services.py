@@ -14,6 +14,7 @@ from fluzo.runtime.worklog import LoopLimits
 
 if TYPE_CHECKING:
     from fluzo.models.gateway import Gateway
+    from fluzo.runtime.elsewhere import Elsewhere
     from fluzo.runtime.workspace import Observed, TaskWorkspace
     from fluzo.tools.registry import Registry
 
@@ -44,6 +45,7 @@ class Services(NamedTuple):
     file_names: "Callable[[int], Awaitable[Sequence[str]]]"
     folder_facts: "Callable[[], Awaitable[Mapping[str, object]]]"
     working_tree: "Callable[[], Awaitable[Mapping[str, object]]]"
+    elsewhere: "Elsewhere"
     make_tools: "Callable[[], Registry]"
     gateway: "Gateway"
     policy: Policy

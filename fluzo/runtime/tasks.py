@@ -6,7 +6,7 @@ Commands are idempotent where they can be repeated: the same request id starts o
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fluzo.core.errors import StorageError, UsageError, WorkspaceError
 from fluzo.core.events import (
@@ -46,6 +46,9 @@ from fluzo.runtime.grants import extend_limits, granted, limits_json, retry_gran
 from fluzo.runtime.keeper import Keeper
 from fluzo.runtime.recorder import Recorder
 from fluzo.runtime.services import Services
+
+if TYPE_CHECKING:
+    from fluzo.runtime.elsewhere import Elsewhere
 
 
 class Tasks:
@@ -220,6 +223,10 @@ class Tasks:
         """What differs from the last commit, without the secrets that are known. Raises WorkspaceError."""
         found = await self._services.working_tree()
         return {**found, "diff": self._services.redact(str(found["diff"]))}
+
+    @property
+    def elsewhere(self) -> "Elsewhere":
+        return self._services.elsewhere
 
     def capacity(self) -> Sequence[Mapping[str, Any]]:
         """Slots by pool and model, as plain values."""

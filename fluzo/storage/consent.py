@@ -51,6 +51,13 @@ def missing(identity: str, fingerprints: Mapping[str, str]) -> list[str]:
     return [name for name, value in fingerprints.items() if _fingerprint(known, name) != value]
 
 
+def workspaces() -> list[str]:
+    """Identities of all workspaces with a consent, that of the newest one first. Raises StorageError."""
+    content = _read(folder() / "consent.json")
+    newest = {identity: _newest(entry) for identity, entry in content["workspaces"].items()}
+    return sorted(newest, key=lambda identity: newest[identity], reverse=True)
+
+
 def record(identity: str, fingerprints: Mapping[str, str]) -> None:
     """Keep the user's consent to `fingerprints`; other names of the workspace stay. Raises StorageError."""
     now = datetime.now(UTC).isoformat(timespec="seconds")
@@ -140,6 +147,11 @@ def _origin(url: str) -> tuple[str, str, str]:
 def _workspace(content: Mapping[str, Any], identity: str) -> dict[str, Any]:
     entry = content["workspaces"].get(identity)
     return dict(entry) if isinstance(entry, dict) else {}
+
+
+def _newest(entry: object) -> str:
+    records = entry.values() if isinstance(entry, dict) else ()
+    return max((str(item.get("recorded_at", "")) for item in records if isinstance(item, dict)), default="")
 
 
 def _fingerprint(known: Mapping[str, Any], name: str) -> object:

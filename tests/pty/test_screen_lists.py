@@ -6,8 +6,19 @@ from support.screen_inside import ScriptedScreen, ask, begin_task, inside, reque
 from support.scripted_port import event
 
 from fluzo.core import events
+from fluzo.core.errors import StorageError
 from fluzo.core.events import TextDelta
-from fluzo.core.port import Ack, CancelTask, RenameSession, SessionDetail, SessionList, TaskDetail, TaskList
+from fluzo.core.port import (
+    Ack,
+    CancelTask,
+    OtherSession,
+    OtherSessions,
+    RenameSession,
+    SessionDetail,
+    SessionList,
+    TaskDetail,
+    TaskList,
+)
 from fluzo.screens.options import Options
 
 F2, F4, F5 = "\x1bOQ", "\x1bOS", "\x1b[15~"
@@ -43,7 +54,7 @@ def test_the_sessions_stand_by_their_last_use_with_what_they_came_to() -> None:
         await until(lambda: "Older work" in picture(shown))
         rows = picture(shown)
         assert rows.index("Fix it") < rows.index("Older work"), "the last used one is the first"
-        assert "this folder   2 sessions   sort: last used" in rows
+        assert "[this folder] | all folders   2 sessions   sort: last used" in rows
         assert "recovered" in rows and "pdf-fix" in rows
         assert "created 2026-01-01, 3 turns, 4k tokens" in rows
         assert 'last:  "It is fixed."' in rows
@@ -129,6 +140,115 @@ def test_a_search_goes_on_through_older_pages() -> None:
         assert all(name in rows for name in title.values())
 
     inside(look, answers=known)
+
+
+ABROAD = session_row(
+    id="s_x", title="Theirs", updated_at="2026-01-01T20:00:00Z", branch="side", folder="/home/me/src/in voice"
+)
+UNREAD = {"folder": "/srv/old", "code": "storage_failed", "problem": "It has schema 3.", "hint": "Start a task once."}
+OTHERS: dict[type, Any] = {
+    **SESSIONS,
+    OtherSessions: {"sessions": [ABROAD], "folders": [UNREAD], "left_out": 3},
+    OtherSession: {
+        "session": ABROAD,
+        "tasks": [task_row()],
+        "messages": [message(4, "user", "draw it"), message(5, "assistant", "It is \x1b[2Jdrawn. " * 12)],
+    },
+}
+AT_HOME = Options("~/w", environ={**ENVIRON, "HOME": "/home/me"}, yolo=True)
+
+
+async def all_folders(shown: ScriptedScreen) -> None:
+    shown.keys(F2)
+    await until(lambda: "Older work" in picture(shown))
+    assert "Theirs" not in picture(shown)
+    shown.keys("\t")
+    await until(lambda: "Theirs" in picture(shown))
+
+
+@pytest.mark.parametrize(("columns", "rows"), [(80, 24), (120, 40)])
+def test_tab_lists_the_sessions_of_all_folders_and_what_could_not_be_read(columns: int, rows: int) -> None:
+    async def look(shown: ScriptedScreen) -> None:
+        await all_folders(shown)
+        rows = picture(shown)
+        assert "this folder | [all folders]   3 sessions   sort: last used" in rows
+        assert rows.index("Fix it") < rows.index("Theirs") < rows.index("Older work"), "by their last use"
+        assert "/srv/old" in rows and "3 more folders were not looked at" in rows
+        shown.keys(DOWN)
+        rows = picture(shown)
+        assert "folder: ~/src/in voice  branch: side" in rows
+        shown.keys(DOWN * 2)
+        assert "It has schema 3." in picture(shown) and "Start a task once." in picture(shown)
+        shown.keys("/")
+        shown.keys("src/in voice\r")
+        rows = picture(shown)
+        assert "Theirs" in rows and "Older work" not in rows
+        shown.keys("\t")
+        assert "Nothing here has these words." in picture(shown)
+        assert shown.port.commands == []
+
+    inside(look, columns=columns, rows=rows, answers=OTHERS, options=AT_HOME)
+
+
+def test_a_session_of_another_folder_is_read_as_text_and_the_own_one_stays_where_it_is() -> None:
+    async def look(shown: ScriptedScreen) -> None:
+        begin_task(shown)
+        before = shown.screen.state
+        commands = list(shown.port.commands)
+        await all_folders(shown)
+        shown.keys(DOWN + "\r")
+        await until(lambda: "you: draw it" in picture(shown))
+        rows = picture(shown)
+        assert "It is drawn." in rows
+        assert "In ~/src/in voice, to be read here; nothing goes on with it." in rows
+        assert "To go on: fluzo -C '/home/me/src/in voice'" in rows
+        assert "Its last 2 messages; all of them:" in rows
+        assert max(map(len, shown.draw())) <= 80
+        shown.keys("continue\r\x1b")
+        after = shown.screen.state
+        assert (after.session_id, after.task_id, after.running) == (before.session_id, before.task_id, True)
+        assert [block.source for block in after.blocks][: len(before.blocks)] == ["go"]
+        assert shown.port.commands == commands
+        assert OtherSession("/home/me/src/in voice", "s_x") in shown.port.queries
+
+    inside(look, answers=OTHERS, options=AT_HOME)
+
+
+def test_a_session_of_another_folder_goes_on_only_there_and_the_way_can_be_copied() -> None:
+    async def look(shown: ScriptedScreen) -> None:
+        await all_folders(shown)
+        copied: list[tuple[str, str]] = []
+        shown.screen.copy = lambda text, what: copied.append((text, what))  # type: ignore[method-assign]
+        shown.keys(DOWN + "R")
+        rows = picture(shown)
+        assert "It goes on in its own folder" in rows
+        assert "  fluzo -C '/home/me/src/in voice'" in rows
+        assert "  fluzo -C '/home/me/src/in voice' sessions resume s_x" in rows
+        shown.keys("y")
+        assert copied == [("fluzo -C '/home/me/src/in voice'", "the command")]
+        shown.keys("\x1b")
+        shown.keys("r")
+        assert "renamed in its own folder" in picture(shown)
+        shown.keys(DOWN * 2 + "R")
+        assert "It has schema 3." in picture(shown)
+        assert shown.screen.state.session_id != "s_x"
+        assert shown.port.commands == []
+
+    inside(look, answers=OTHERS, options=AT_HOME)
+
+
+def test_other_folders_that_cannot_be_looked_at_are_told_and_the_own_list_stays() -> None:
+    def refuse() -> Any:
+        raise StorageError("The disk of another folder does not answer.", code="storage_busy")
+
+    async def look(shown: ScriptedScreen) -> None:
+        shown.keys(F2)
+        await until(lambda: "Older work" in picture(shown))
+        shown.keys("\t")
+        await until(lambda: "does not answer" in picture(shown))
+        assert "Fix it" in picture(shown)
+
+    inside(look, answers={**OTHERS, OtherSessions: refuse}, options=AT_HOME)
 
 
 def test_a_session_is_renamed_in_the_list_and_says_so_when_it_is_done() -> None:

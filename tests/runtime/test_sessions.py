@@ -1,10 +1,15 @@
+import json
+import shutil
+import sqlite3
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support.hosted import start, workspace
 from support.project import call, say, scripted
 
-from fluzo.core.port import EventPage, RenameSession, SessionList
+from fluzo.core.errors import FluzoError
+from fluzo.core.port import EventPage, OtherSession, OtherSessions, RenameSession, SessionList
 from fluzo.host import HostOptions, open_host
 from fluzo.simulator.server import Simulator
 
@@ -70,3 +75,88 @@ def test_a_session_whose_task_runs_is_not_renamed_and_one_that_is_not_there_neit
     assert (refused.accepted, refused.code) == (False, "workspace_owned")
     assert (unknown.accepted, unknown.code) == (False, "not_found")
     assert row["title"] == "say hello"
+
+
+# --- other folders ------------------------------------------------------------------------------------------------
+
+
+def written_in(folder: Path, base_url: str) -> dict[str, Any]:
+    """A folder with one session; its row as it stands in the list there."""
+    workspace(folder, base_url)
+    with open_host(HostOptions(folder)) as host:
+        start(host, "say hello", yolo=True).finish()
+        row: dict[str, Any] = host.port.query(SessionList()).result(60).data["sessions"][0]
+    return row
+
+
+def everything(folder: Path) -> dict[str, tuple[bytes, int, int]]:
+    files = [path for path in folder.rglob("*") if path.is_file()]
+    return {str(path): (path.read_bytes(), path.stat().st_mtime_ns, path.stat().st_mode) for path in files}
+
+
+def test_sessions_of_other_folders_are_listed_and_read_and_nothing_there_is_changed(tmp_path: Path) -> None:
+    with Simulator(scripted(say("Hello."))) as simulator:
+        row = written_in(tmp_path / "other", simulator.base_url)
+    here = workspace(tmp_path / "here", "http://127.0.0.1:9/v1")
+    workspace(tmp_path / "empty", "http://127.0.0.1:9/v1")
+    shutil.rmtree(tmp_path / "empty")
+    before = everything(tmp_path / "other")
+    with open_host(HostOptions(here)) as host:
+        found = host.port.query(OtherSessions()).result(60).data
+        assert found == {"sessions": [{**row, "folder": str(tmp_path / "other")}], "folders": [], "left_out": 0}
+        told = host.port.query(OtherSession(str(tmp_path / "other"), str(row["id"]))).result(60).data
+        assert [message["text"] for message in told["messages"]][-1] == "Hello."
+        assert told["session"]["folder"] == str(tmp_path / "other")
+        assert [task["state"] for task in told["tasks"]] == ["completed"]
+        json.dumps([found, told])
+        for folder, session_id in ((str(tmp_path / "other"), "s_none"), (str(tmp_path), str(row["id"]))):
+            with pytest.raises(FluzoError) as caught:
+                host.port.query(OtherSession(folder, session_id)).result(60)
+            assert caught.value.code == "not_found"
+        assert host.port.query(SessionList()).result(60).data["sessions"] == []
+    assert everything(tmp_path / "other") == before
+
+
+def test_a_folder_that_is_owned_is_read_and_its_running_task_is_not_called_interrupted(tmp_path: Path) -> None:
+    with Simulator(scripted(HELD)) as simulator:
+        other = workspace(tmp_path / "other", simulator.base_url)
+        here = workspace(tmp_path / "here", "http://127.0.0.1:9/v1")
+        with open_host(HostOptions(other)) as busy, open_host(HostOptions(here)) as host:
+            running = start(busy, "say hello")
+            running.until_event("TurnStarted")
+            (row,) = host.port.query(OtherSessions()).result(60).data["sessions"]
+            assert row["state"] == "running"
+            simulator.release("gate")
+            running.finish()
+            (row,) = host.port.query(OtherSessions()).result(60).data["sessions"]
+            assert row["state"] == "completed"
+
+
+def test_a_store_of_another_schema_a_damaged_one_and_another_folder_are_told_and_left_alone(tmp_path: Path) -> None:
+    names = ("newer", "older", "damaged", "replaced")
+    with Simulator(scripted(say("Hello."))) as simulator:
+        written_in(tmp_path / "newer", simulator.base_url)
+    for name in names[1:]:
+        workspace(tmp_path / name, "http://127.0.0.1:9/v1")
+        shutil.copytree(tmp_path / "newer/.fluzodrive", tmp_path / name / ".fluzodrive")
+    for name, step in (("newer", 1), ("older", -1)):
+        with sqlite3.connect(tmp_path / name / ".fluzodrive/state.sqlite3") as db:
+            db.execute(f"PRAGMA user_version = {db.execute('PRAGMA user_version').fetchone()[0] + step}")
+        db.close()
+    (tmp_path / "damaged/.fluzodrive/state.sqlite3").write_bytes(b"no database" * 100)
+    shutil.copytree(tmp_path / "replaced", tmp_path / "copy", symlinks=True)
+    shutil.rmtree(tmp_path / "replaced")
+    (tmp_path / "copy").rename(tmp_path / "replaced")
+    before = {name: everything(tmp_path / name) for name in names}
+    here = workspace(tmp_path / "here", "http://127.0.0.1:9/v1")
+    with open_host(HostOptions(here)) as host:
+        found = host.port.query(OtherSessions()).result(60).data
+    assert found["sessions"] == []
+    assert {Path(item["folder"]).name: item["code"] for item in found["folders"]} == {
+        "newer": "schema_too_new",
+        "older": "storage_failed",
+        "damaged": "store_damaged",
+        "replaced": "workspace_changed",
+    }
+    assert all(item["problem"] and item["hint"] for item in found["folders"])
+    assert {name: everything(tmp_path / name) for name in names} == before

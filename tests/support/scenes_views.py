@@ -7,7 +7,7 @@ from support import scenes
 from support.records import detail_of, message, picture, session_row, task_row, until
 from support.screen_inside import ScriptedScreen, ask, begin_task, request
 
-from fluzo.core.port import ConfigDetail, ResumePlan, SessionDetail, SessionList, TaskDetail, TaskList
+from fluzo.core.port import ConfigDetail, OtherSessions, ResumePlan, SessionDetail, SessionList, TaskDetail, TaskList
 from fluzo.core.settings import parse_settings, set_value
 from fluzo.core.settings_rows import InForce, config_rows, entry_rows
 from fluzo.workspace.diff import compare
@@ -199,6 +199,37 @@ SESSIONS = {
 async def sessions(shown: ScriptedScreen) -> None:
     shown.keys(F2)
     await until(lambda: "Inventory API" in picture(shown))
+
+
+ELSEWHERE = {
+    "sessions": [
+        session_row(
+            id="s_x",
+            title="Tax tables of 2026",
+            updated_at="2025-12-30T16:40:00Z",
+            turns=31,
+            branch="tax-2026",
+            folder="/home/me/src/tax-tables",
+        )
+    ],
+    "folders": [
+        {
+            "folder": "/home/me/src/old-site",
+            "code": "schema_too_new",
+            "problem": ".fluzodrive/state.sqlite3 has schema 9, written by a newer Fluzo; this one knows 5. "
+            "Nothing was changed.",
+            "hint": "Update Fluzo, then repeat.",
+        }
+    ],
+    "left_out": 0,
+}
+
+
+async def sessions_all(shown: ScriptedScreen) -> None:
+    await sessions(shown)
+    shown.keys("\t")
+    await until(lambda: "Tax tables" in picture(shown))
+    shown.keys(DOWN)
 
 
 async def sessions_found(shown: ScriptedScreen) -> None:
@@ -397,6 +428,7 @@ VIEWS: Mapping[str, Scene] = {
     "force-stop": (force_stop, TASKS),
     "sessions": (sessions, SESSIONS),
     "sessions-found": (sessions_found, SESSIONS),
+    "sessions-all": (sessions_all, {**SESSIONS, OtherSessions: ELSEWHERE}),
     "recovered": (recovered, SESSIONS),
     "resume": (resume, SESSIONS),
     "settings": (settings, SETTINGS),
