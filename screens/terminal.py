@@ -82,7 +82,7 @@ class ScreenOutput(Vt100_Output):
     on_wide: Callable[[], None] | None = None
     """What the screen does when they take two columns."""
     awaits_width = False
-    _in_frame = False
+    _in_frame = _keeps = False
     _asked = False
     _kitty = False
     _size = Size(rows=24, columns=80)
@@ -133,11 +133,19 @@ class ScreenOutput(Vt100_Output):
 
     def begin_frame(self) -> None:
         """What gathers from here to the next flush is one frame."""
-        self._in_frame = True
-        self.write_raw(FRAME_BEGIN)
+        if not self._in_frame:
+            self.write_raw(FRAME_BEGIN)
+        self._in_frame, self._keeps = True, False
+
+    def prepare_frame(self) -> None:
+        """Begin a frame ahead of its drawing: until `begin_frame` nothing is written, what gathers is part of it."""
+        self.begin_frame()
+        self._keeps = True
 
     def flush(self) -> None:
         """Write what has gathered; a terminal that is gone is told to `on_gone`, once, and gets nothing more."""
+        if self._keeps:
+            return
         if self._in_frame:
             # In the same piece: who draws it is woken once, and what comes after a frame does not hold up its end.
             self._in_frame = False

@@ -3,6 +3,7 @@ import gc
 
 import pytest
 from prompt_toolkit.completion import CompleteEvent
+from prompt_toolkit.data_structures import Size
 from prompt_toolkit.document import Document
 from support.screen import SIZES
 from support.screen_inside import ScriptedScreen, begin_task, feed, inside
@@ -117,6 +118,21 @@ def test_a_key_is_one_frame_and_a_frame_one_write(monkeypatch: pytest.MonkeyPatc
             assert pieces[-1].count(FRAME_END) == 1 and key in pieces[-1]
 
     inside(type_, columns=160, rows=50)
+
+
+def test_another_size_is_one_frame_without_an_empty_screen_before_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def resize(shown: ScriptedScreen) -> None:
+        await turns_of_the_loop()
+        pieces: list[str] = []
+        monkeypatch.setattr(shown.terminal, "write", pieces.append)
+        monkeypatch.setattr(shown.screen.app.output, "_get_size", lambda: Size(rows=30, columns=100))
+        shown.screen.app._on_resize()
+        await turns_of_the_loop()
+        assert pieces[0].startswith(FRAME_BEGIN) and pieces[0].endswith(FRAME_END)
+        assert sum(piece.count(FRAME_BEGIN) for piece in pieces) == 1, "the mark alone comes after it"
+        assert (shown.screen.layout.columns, shown.screen.layout.rows) == (100, 30)
+
+    inside(resize, columns=120, rows=40)
 
 
 @pytest.mark.parametrize(
