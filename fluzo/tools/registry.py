@@ -105,6 +105,7 @@ class GitArguments(Arguments):
 class AskUserArguments(Arguments):
     question: str
     choices: Texts = None
+    several: bool = False
 
 
 class PlanStep(Arguments):
