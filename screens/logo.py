@@ -19,6 +19,8 @@ WORDMARK_PERIOD = 8.0
 RUNNING_PERIOD = 1.6
 WAITING_PERIOD = 3.0
 COMPLETED_SECONDS = 1.0
+PERIODS = {"running": 2 * WORDMARK_PERIOD, "waiting": WAITING_PERIOD}
+"""Seconds after which a moving state begins anew: the gradient turns by halves, and the pulse fits into it."""
 COMPACT_COLUMNS = (2, 8, 14, 20, 26)
 
 _LETTERS = (

@@ -5,12 +5,13 @@ elapsed time, so late ones are skipped, counted and never queued; the renderer's
 """
 
 import asyncio
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from prompt_toolkit.output import ColorDepth
 
 from .layout import Rect
-from .logo import COLUMNS, COMPLETED_SECONDS, MOVING, ROWS, WORD, Tint
+from .logo import COLUMNS, COMPLETED_SECONDS, MOVING, PERIODS, ROWS, WORD, Color, Tint
 from .mark import letters_text, pixels_text
 from .state import State
 
@@ -140,9 +141,8 @@ class Motion:
         # While another program has the terminal, the renderer has no screen.
         if place is None or screen.app.renderer.last_rendered_screen is None:
             return
-        seconds = screen.now() - self._since
-        tint = Tint(self._state, seconds, screen.theme, screen.depth, bool(self.fps))
-        text = (pixels_text if place.height == ROWS else letters_text)(place, tint, screen.ground)
+        tint = Tint(self._state, self._moment(), screen.theme, screen.depth, bool(self.fps))
+        text = _made(place, tint, screen.ground).decode()
         self._at_rest = not self.moving
         if text == self._last:
             return
@@ -152,6 +152,21 @@ class Motion:
         output = screen.app.output
         output.write_raw(text)
         output.flush()
+
+    def _moment(self) -> float:
+        """When the frame of now is in its state, in seconds: a pulse is the same in each period."""
+        seconds = self._screen.now() - self._since
+        if not self.fps:
+            return seconds
+        number = int(seconds * self.fps + 1e-6)
+        period = round(PERIODS.get(self._state, 0) * self.fps)
+        return (number % period if period else number) / self.fps
+
+
+@lru_cache(maxsize=1024)
+def _made(place: Rect, tint: Tint, ground: Color | str | None) -> bytes:
+    """A frame as it is written. Those of a period are made once for a place, a theme and a depth, and then found."""
+    return (pixels_text if place.height == ROWS else letters_text)(place, tint, ground).encode()
 
 
 def compact_place(header: Rect) -> Rect:

@@ -8,7 +8,7 @@ from support.scripted_port import event
 from fluzo.core import events
 from fluzo.core.port import ConfigDetail
 from fluzo.screens.logo import compact
-from fluzo.screens.motion import Motion
+from fluzo.screens.motion import Motion, _made
 from fluzo.screens.options import Options
 from fluzo.screens.state import OpeningFailed, PageRead
 
@@ -80,6 +80,24 @@ def test_a_waiting_mark_pulses_slowly(size: tuple[int, int]) -> None:
         assert shown.screen.motion.moving
 
     inside(run, columns=size[0], rows=size[1], options=options())
+
+
+@SIZES
+@pytest.mark.parametrize(("waiting", "period"), [(False, 16), (True, 3)])
+def test_the_frames_of_a_pulse_are_made_once_and_return(size: tuple[int, int], waiting: bool, period: int) -> None:
+    async def run(shown: ScriptedScreen) -> None:
+        begin_task(shown)
+        if waiting:
+            ask(shown, request())
+        await settled(shown)
+        play(shown, 0.01)
+        shown.terminal.taken()
+        painted = play(shown, period)
+        made, written = _made.cache_info().misses, shown.terminal.taken()
+        assert play(shown, period) == painted > 0 and shown.terminal.taken() == written
+        assert _made.cache_info().misses == made
+
+    inside(run, columns=size[0], rows=size[1], options=options(15))
 
 
 @SIZES
