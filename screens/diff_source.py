@@ -10,7 +10,7 @@ from fluzo.core.outcome import count
 from fluzo.core.port import Query, Snapshot, TaskDetail, TaskList, WorkingTree
 
 from .diff_about import running_files, turn_files
-from .diff_text import File, files_of
+from .diff_text import File, carried, files_of, hunks_of
 from .sheet import Reader, safe, shown_task
 
 if TYPE_CHECKING:
@@ -20,6 +20,8 @@ Source = Literal["turn", "task", "session", "tree"]
 
 SOURCES: tuple[Source, ...] = ("task", "session", "tree", "turn")
 _SESSION_TASKS = 50
+MASK = "[redacted]"
+"""In a diff whose lines were masked; there may then be fewer of them than its headers count."""
 
 
 class Sources:
@@ -91,7 +93,7 @@ class Sources:
             self._turn, files = turn_files(state, state.task_id or str((self.task or {}).get("id") or ""))
             return files
         if self.name == "tree":
-            return [] if self._reader.problem else _tree_files(self._tree or {}, self.detail)
+            return [] if self._reader.problem else _tree_files(self._tree or {}, self.detail, self.result)
         if self.name == "session":
             tasks = [task for task in self._others.values() if task is not None and task.get("result")]
             return [file for task in tasks for file in _task_files(task)]
@@ -129,21 +131,25 @@ def _task_files(task: Mapping[str, Any]) -> list[File]:
     return files_of(str(result.get("diff") or ""), changes, safe(task.get("text")), cut=cut)
 
 
-def _tree_files(tree: Mapping[str, Any], detail: Mapping[str, Any]) -> list[File]:
-    """Files of the working tree. One that is still as the task found it, on the same HEAD, is the user's as a whole;
-    of another that had been changed before, it is only told that it was."""
+def _tree_files(tree: Mapping[str, Any], detail: Mapping[str, Any], result: Mapping[str, Any]) -> list[File]:
+    """Files of the working tree. One that is still as the task found it, on the same HEAD, is the user's as a whole; in
+    one that is still as the task left it, the user's lines are told; of another it is only told that it had been
+    changed before."""
     attempts = detail.get("attempts") or ()
     baseline = (attempts[0].get("baseline") or {}) if attempts else {}
     versions = baseline.get("versions") or {}
     same_head = bool(versions) and tree.get("head") == baseline.get("head")
-    changes = [
-        {
-            **change,
-            "preexisting": change["path"] in versions,
-            "untouched": same_head and versions.get(change["path"]) == change.get("digest"),
-        }
-        for change in tree.get("files") or ()
-    ]
+    left = ((attempts[-1].get("baseline") or {}).get("end") or {}).get("versions") or {} if same_head else {}
+    own = {change["path"]: change["own_lines"] for change in result.get("changes") or () if change.get("own_lines")}
+    parts = {file.path: file for file in _task_files({"result": result})} if own else {}
+    changes = []
+    for change in tree.get("files") or ():
+        path, digest = change["path"], change.get("digest")
+        known = {"preexisting": path in versions, "untouched": same_head and versions.get(path) == digest}
+        lines = parts[path].lines if path in own and digest and left.get(path) == digest else ()
+        if lines and not any(MASK in line for line in lines):
+            known["own_new"] = carried(own[path], hunks_of(lines))
+        changes.append({**change, **known})
     return files_of(str(tree.get("diff") or ""), changes, cut=bool(tree.get("diff_truncated")))
 
 

@@ -5,6 +5,7 @@ control and bidi characters of a file are spelt out, never sent to the terminal.
 """
 
 import re
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from difflib import SequenceMatcher
 from typing import Any, NamedTuple
@@ -46,8 +47,8 @@ class Hunk(NamedTuple):
 class File(NamedTuple):
     """One changed file. `lines` is its part of the diff as it came, `notes` what is told of it in a row.
 
-    `yours` says that the user had changed it before, `own` which lines of its old side those are (None: not known),
-    `untouched` that nobody else has changed it since, so that every difference is the user's.
+    `yours` says that the user had changed it before, `own` which lines of its old side those are (None: not known), or
+    `own_new` of its new one, and `untouched` that nobody else has changed it since, so that every difference is theirs.
     """
 
     path: str
@@ -59,6 +60,7 @@ class File(NamedTuple):
     notes: tuple[str, ...] = ()
     task: str = ""
     own: tuple[Span, ...] | None = None
+    own_new: tuple[Span, ...] = ()
     untouched: bool = False
 
     @property
@@ -69,6 +71,8 @@ class File(NamedTuple):
         """Whether the user had changed this line before the task, as far as that is known."""
         if self.untouched:
             return row.mark in ("+", "-")
+        if row.mark == "+":
+            return any(first <= row.new <= last for first, last in self.own_new)
         return row.old > 0 and any(first <= row.old <= last for first, last in self.own or ())
 
 
@@ -89,7 +93,8 @@ def files_of(diff: str, changes: Sequence[Mapping[str, Any]], task: str = "", *,
         stretches = change.get("own_lines")
         own = None if stretches is None else tuple((int(first), int(last)) for first, last in stretches)
         status, untouched = str(change.get("status") or ""), bool(change.get("untouched"))
-        found.append(File(path, status, *numbers, yours, lines, notes, task, own, untouched))
+        own_new = tuple(change.get("own_new") or ())
+        found.append(File(path, status, *numbers, yours, lines, notes, task, own, own_new, untouched))
     return found + [File(path, lines=lines, notes=tuple(_notes(lines)), task=task) for path, lines in parts.items()]
 
 
@@ -188,6 +193,30 @@ def _hunk(lines: Sequence[str]) -> Hunk:
         old += mark != "+"
         new += mark != "-"
     return Hunk(lines[0], first, start, new, tuple(rows), tuple(lines))
+
+
+def carried(lines: Sequence[Span], hunks: Sequence[Hunk]) -> tuple[Span, ...]:
+    """Where lines of the old side stand on the new one, as far as they are still there."""
+    kept: list[tuple[int, int, int]] = [(1, 0, 0)]
+    for first, last, by in _unchanged(hunks):
+        begin, end, before = kept[-1]
+        if (end + 1, before) == (first, by):
+            kept[-1] = (begin, last, by)
+        else:
+            kept.append((first, last, by))
+    parts = ((max(a, first), min(b, last), by) for a, b in lines for first, last, by in kept)
+    return tuple((first + by, last + by) for first, last, by in parts if first <= last)
+
+
+def _unchanged(hunks: Sequence[Hunk]) -> Iterator[tuple[int, int, int]]:
+    """Stretches of the old side that the new one has as well, and by how many lines each has moved."""
+    line, shift = 1, 0
+    for hunk in hunks:
+        yield line, hunk.old - 1, shift
+        yield from ((row.old, row.old, row.new - row.old) for row in hunk.rows if row.mark == " ")
+        line = hunk.old + sum(row.mark in (" ", "-") for row in hunk.rows)
+        shift = hunk.end - line
+    yield line, sys.maxsize, shift
 
 
 def patch(file: File, hunk: Hunk) -> str:

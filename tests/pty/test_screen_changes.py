@@ -265,6 +265,30 @@ def test_the_source_is_the_task_the_session_the_working_tree_or_the_turn() -> No
     inside(look, columns=110, rows=30, answers={**ANSWERS, SessionDetail: session})
 
 
+def test_in_the_working_tree_the_users_lines_are_followed_through_what_the_task_did() -> None:
+    own = [*BEFORE[:59], "line sixty", *BEFORE[60:]]
+    diff = compare("a.py", "\n".join(own).encode(), "\n".join(AFTER).encode()).text
+    detail = ended(diff=diff, changes=[{**CHANGES[0], "own_lines": [[60, 60]]}])
+    detail["attempts"][0]["baseline"]["end"] = {"versions": {"a.py": "e"}}
+
+    async def look(shown: ScriptedScreen) -> None:
+        await opened(shown)
+        shown.keys("ss")
+        await until(lambda: "README.md  1/3" in picture(shown))
+        shown.keys("]")
+        rows = picture(shown)
+        assert "lines marked you were changed by you before the task" in rows
+        assert re.search(r"\n     +10 \+ line ten", rows), "that was the task's"
+        shown.keys("n")
+        assert re.search(r"\n you +60 \+ line sixty", picture(shown))
+        detail["attempts"][0]["baseline"]["end"]["versions"]["a.py"] = "changed since"
+        shown.keys("ssss")
+        await until(lambda: "README.md  1/3" in picture(shown) or "a.py" in picture(shown))
+        assert "you  " not in picture(shown)
+
+    inside(look, columns=100, rows=30, answers={**ANSWERS, TaskDetail: detail})
+
+
 def test_a_working_tree_that_cannot_be_looked_at_says_why_and_a_moved_head_claims_nothing() -> None:
     async def look(shown: ScriptedScreen) -> None:
         await opened(shown)

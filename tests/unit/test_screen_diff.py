@@ -7,7 +7,7 @@ import pytest
 
 from fluzo.screens.diff_about import file_rows, own_paths, side_rows, warnings_of
 from fluzo.screens.diff_rows import Look, Rows, fits_split, half_of, lay
-from fluzo.screens.diff_text import File, changed_spans, files_of, hunks_of, pairs_of, patch
+from fluzo.screens.diff_text import File, carried, changed_spans, files_of, hunks_of, pairs_of, patch
 from fluzo.screens.state import State
 from fluzo.screens.text import Line, cells
 from fluzo.screens.unchanged import unchanged_lines
@@ -271,3 +271,17 @@ def test_what_fluzo_says_in_place_of_lines_stands_in_their_place() -> None:
     diff = "diff --git a/big b/big\n(10 -> 20 bytes; too large to compare line by line)\n"
     (file,) = files_of(diff, [{"path": "big", "status": "modified"}])
     assert file.notes == ("10 -> 20 bytes; too large to compare line by line",)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_lines_are_followed_to_where_they_stand_after_a_change_and_no_further(seed: int) -> None:
+    dice = random.Random(seed)
+    before = [f"{number}\n" for number in range(1, 60)]
+    after: list[str] = []
+    for line in before:
+        kind = dice.choice("k" * 8 + "dai")
+        after += {"k": [line], "d": [], "a": [line, f"new {line}"], "i": [f"new {line}"]}[kind]
+    hunks = hunks_of(diff_of("".join(before), "".join(after)).lines)
+    found = {number for first, last in carried([(1, 20), (30, 59)], hunks) for number in range(first, last + 1)}
+    own = {line for number, line in enumerate(before, 1) if not 20 < number < 30}
+    assert found == {number for number, line in enumerate(after, 1) if line in own}
