@@ -52,6 +52,8 @@ class Block(NamedTuple):
     message_id: str = ""
     heard: float = 0.0
     """When a streaming text last grew."""
+    touched: bool = False
+    """Of the end of a task: it has changed files."""
 
     def changed(self, **fields: Any) -> "Block":
         return self._replace(revision=self.revision + 1, **fields)

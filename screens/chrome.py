@@ -163,7 +163,9 @@ def hint_text(state: State, registry: Registry, focus: str) -> str:
     elif state.read_only:
         wanted = (("resume", "(asks)"), ("changes", "changes"))
     else:
-        wanted = _AFTER.get(state.word, (("palette", "commands"), ("help", "keys")))
+        after = _AFTER.get(state.word, ())
+        useful = [key for key in after if state.changes or key[0] != "changes"]
+        wanted = tuple(dict.fromkeys((*useful, ("palette", "commands"), ("help", "keys"))))[:2]
     return keys_in_words(registry, wanted)
 
 
@@ -171,7 +173,7 @@ _AFTER: Mapping[str, tuple[tuple[str, str], ...]] = {
     "blocked": (("history.find", "retry"), ("settings.models", "model")),
     "failed": (("history.find", "retry"), ("changes", "changes")),
     "cancelled": (("send", "send"), ("changes", "changes")),
-    "completed": (("changes", "changes"), ("palette", "commands")),
+    "completed": (("changes", "changes"),),
 }
 """What one does next, by the state of the task. In an empty composer the key of the history search tries again."""
 
@@ -181,14 +183,18 @@ def keys_in_words(registry: Registry, wanted: Sequence[tuple[str, str]]) -> str:
     return "  ".join(f"{registry.key(action)} {text}" for action, text in wanted if action in registry.actions)
 
 
-def end_hints(registry: Registry) -> dict[str, str]:
-    """What stands under the end of a task, by its state."""
+def end_hints(registry: Registry) -> dict[tuple[str, bool], str]:
+    """What stands under the end of a task, by its state and whether it has changed files."""
     wanted = {
         "blocked": (("history.find", "try again"), ("settings.models", "other model")),
         "failed": (("changes", "changes"), ("tasks", "detail"), ("history.find", "try again")),
         "cancelled": (("changes", "changes"),),
     }
-    return {state: keys_in_words(registry, keys) for state, keys in wanted.items()}
+    return {
+        (state, touched): keys_in_words(registry, [key for key in keys if touched or key[0] != "changes"])
+        for state, keys in wanted.items()
+        for touched in (True, False)
+    }
 
 
 # --- sidebar --------------------------------------------------------------------------------------------------

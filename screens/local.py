@@ -157,7 +157,7 @@ def _result_read(state: State, update: Any, now: float) -> State:
     elapsed = float(((result.get("budget") or {}).get("active_seconds") or {}).get("used") or 0)
     state = replace(state, changes=changes, checks=verdicts(verification) or state.checks)
     text = end_text(result, elapsed, view, _ended_tools(state, update.task_id))
-    return add(state, Block(0, "end", update.task_id, text, str(result.get("status")), True, at=""))
+    return add(state, Block(0, "end", update.task_id, text, str(result.get("status")), True, touched=bool(changes)))
 
 
 def _ended_tools(state: State, task_id: str) -> list[Tool]:

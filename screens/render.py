@@ -52,7 +52,7 @@ class BlockRenderer:
         self.glyphs = glyphs
         self.colors = True
         self.keys = {"open": "Ctrl+O"}
-        self.hints: Mapping[str, str] = {}
+        self.hints: Mapping[tuple[str, bool], str] = {}
         """What can be done about a task that ended in a state, with the keys for it."""
         self.rendered = 0
         self.hits = 0
@@ -243,7 +243,7 @@ class BlockRenderer:
         rows: list[Line] = []
         for number, row in enumerate(wrapped(block.source, max(width - 2, 8), style if block.kind == "note" else "")):
             rows.append(around([(style, f"{glyph} " if number == 0 else "  ")], row))
-        if block.kind == "end" and block.open and (words := self.hints.get(block.state)):
+        if block.kind == "end" and block.open and (words := self.hints.get((block.state, block.touched))):
             rows.append([("class:text.muted", shorten(f"  {words}", width))])
         return rows
 

@@ -7,7 +7,7 @@ from fluzo.core import events
 from fluzo.core.events import OutputProgress, RetryProgress, TextDelta
 from fluzo.screens.announce import context_notice
 from fluzo.screens.changes import end_text
-from fluzo.screens.chrome import context_style, hint_text, sidebar, status
+from fluzo.screens.chrome import context_style, end_hints, hint_text, sidebar, status
 from fluzo.screens.keys import Registry
 from fluzo.screens.render import BlockRenderer
 from fluzo.screens.sanitize import last_lines
@@ -189,18 +189,28 @@ def test_a_cancelled_task_names_what_was_stopped_and_what_stays() -> None:
 
 
 @pytest.mark.parametrize(
-    ("state_word", "reason", "left", "keys"),
+    ("state_word", "reason", "left", "keys", "unchanged"),
     [
-        ("blocked", "provider_unavailable", "blocked: model endpoint", "Ctrl+R retry"),
-        ("failed", "verification_failed", "failed after 00:20", "Ctrl+R retry  F5 changes"),
-        ("cancelled", "cancelled", "cancelled after 00:20", "Enter send  F5 changes"),
-        ("completed", "", "main", "F5 changes  Ctrl+P commands"),
+        ("blocked", "provider_unavailable", "blocked: model endpoint", "Ctrl+R retry", "Ctrl+R retry"),
+        (
+            "failed",
+            "verification_failed",
+            "failed after 00:20",
+            "Ctrl+R retry  F5 changes",
+            "Ctrl+R retry  Ctrl+P comm",
+        ),
+        ("cancelled", "cancelled", "cancelled after 00:20", "Enter send  F5 changes", "Enter send  Ctrl+P commands"),
+        ("completed", "", "main", "F5 changes  Ctrl+P commands", "Ctrl+P commands  F1 keys"),
     ],
 )
-def test_the_status_row_says_the_state_and_the_keys_for_it(state_word: str, reason: str, left: str, keys: str) -> None:
+def test_the_status_row_says_the_state_and_the_keys_for_it(
+    state_word: str, reason: str, left: str, keys: str, unchanged: str
+) -> None:
     started = event(3, events.AttemptStarted(1, "m"))
     state = after(*BEGUN, started, event(4, events.BaselineCaptured("h", "main", ())), now=10.0)
     state = after(event(5, events.TaskStateChanged("running", state_word, reason)), start=state, now=30.0)
+    assert unchanged in hint_text(state, Registry(), "composer")
+    state = state._replace(changes=({"path": "a"},))
     row = "".join(part for _, part in status(state, 90, 40.0, Registry(), "composer", "", UNICODE))
 
     assert left in row
@@ -211,7 +221,8 @@ def test_the_status_row_says_the_state_and_the_keys_for_it(state_word: str, reas
 def test_what_can_be_done_about_an_end_is_said_until_another_task_begins() -> None:
     result = {"status": "failed", "reason": "x", "error": {"code": "x", "message": "No."}}
     state = after(*BEGUN, ResultRead("t_1", {"task": {"result": result}}))
-    assert state.blocks[1].open
+    assert state.blocks[1].open and not state.blocks[1].touched
+    assert "F5" not in end_hints(Registry())["failed", False] and "F5" in end_hints(Registry())["failed", True]
 
     state = after(Submitted("r_2", "again", ""), start=state)
     assert not state.blocks[1].open
