@@ -3,7 +3,7 @@
 Invariant: it only asks; what has not been told yet is not shown, and whose a line is, is never guessed.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 from fluzo.core.outcome import count
@@ -135,7 +135,7 @@ def _tree_files(tree: Mapping[str, Any], detail: Mapping[str, Any], result: Mapp
     """Files of the working tree. One that is still as the task found it, on the same HEAD, is the user's as a whole; in
     one that is still as the task left it, the user's lines are told; of another it is only told that it had been
     changed before."""
-    attempts = detail.get("attempts") or ()
+    attempts: Sequence[Mapping[str, Any]] = detail.get("attempts") or ()
     baseline = (attempts[0].get("baseline") or {}) if attempts else {}
     versions = baseline.get("versions") or {}
     same_head = bool(versions) and tree.get("head") == baseline.get("head")
@@ -146,7 +146,7 @@ def _tree_files(tree: Mapping[str, Any], detail: Mapping[str, Any], result: Mapp
     for change in tree.get("files") or ():
         path, digest = change["path"], change.get("digest")
         known = {"preexisting": path in versions, "untouched": same_head and versions.get(path) == digest}
-        lines = parts[path].lines if path in own and digest and left.get(path) == digest else ()
+        lines: tuple[str, ...] = parts[path].lines if path in own and digest and left.get(path) == digest else ()
         if lines and not any(MASK in line for line in lines):
             known["own_new"] = carried(own[path], hunks_of(lines))
         changes.append({**change, **known})

@@ -72,7 +72,7 @@ def reading_text(record: Record, data: Record) -> str:
 def resume_text(record: Record) -> str:
     """Why a session of another folder does not go on from here, and what does it."""
     rows = [
-        f"This session belongs to {record['place']}. It goes on there, with the settings, the consent and the",
+        f"This session belongs to {record['place']}. It goes on there, with the settings, the consent and the "
         "permissions of that folder; from here it is only read.",
         "",
         f"  {command_of(record)}",

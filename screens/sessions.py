@@ -123,7 +123,8 @@ class Sessions(ListPage):
         screen, other, lit = self._screen, self._elsewhere(), self.lit
         if other is not None and is_session(other):
             copies = (command_of(other), "the command")
-            screen.views.show(Pager(screen, "It goes on in its own folder", resume_text(other), copies))
+            text = wrapped(resume_text(other), screen.layout.columns - 2)
+            screen.views.show(Pager(screen, "It goes on in its own folder", text, copies))
         elif other is not None:
             self._read_elsewhere(other)
         elif lit is not None and open_session(screen, str(lit["id"])):
