@@ -147,10 +147,16 @@ def test_an_approved_edit_of_the_users_own_change_keeps_the_rest_and_says_whose_
     def changed_by_user(root: Path) -> None:
         (root / "sheep.py").write_text("COUNT = 1  # mine\n")
 
-    with interactive(tmp_path, scripted(EDIT, say("done")), before=changed_by_user) as (running, _):
+    further = call("edit_file", {"path": "sheep.py", "old_text": "COUNT = 2", "new_text": "COUNT = 3"}, "e2")
+    steps = scripted(EDIT, say("done"), further, say("again"))
+    with interactive(tmp_path, steps, before=changed_by_user) as (running, _):
         answer(running, "once")
         result = running.finish()["task"]["result"]
-    assert (tmp_path / "sheep.py").read_text() == "COUNT = 2  # mine\n"
+        assert (tmp_path / "sheep.py").read_text() == "COUNT = 2  # mine\n"
+        second = start(running.host, interactive=True)
+        answer(second, "once")
+        (mixed,) = second.finish()["task"]["result"]["changes"]
+    assert mixed["preexisting"] and "own_lines" not in mixed, "what the first task left is not the user's"
     assert result["changes"] == [
         {"path": "sheep.py", "status": "modified", "added": 1, "removed": 1, "preexisting": True, "own_lines": [[1, 1]]}
     ]
