@@ -11,7 +11,9 @@ from support.project import call, say, scripted
 from fluzo.core.errors import FluzoError
 from fluzo.core.port import EventPage, OtherSession, OtherSessions, RenameSession, SessionList
 from fluzo.host import HostOptions, open_host
+from fluzo.runtime.elsewhere import MAX_FOLDERS
 from fluzo.simulator.server import Simulator
+from fluzo.storage import consent
 
 WRITE = call("write_file", {"path": "new.txt", "content": "a\nb\n"}, "w1")
 HELD = {"respond": {"parts": [{"text": "Half"}, {"hold": "gate"}, {"text": " and half."}]}}
@@ -160,3 +162,14 @@ def test_a_store_of_another_schema_a_damaged_one_and_another_folder_are_told_and
     }
     assert all(item["problem"] and item["hint"] for item in found["folders"])
     assert {name: everything(tmp_path / name) for name in names} == before
+
+
+def test_no_more_folders_are_looked_at_than_a_list_can_wait_for(tmp_path: Path) -> None:
+    here = workspace(tmp_path / "here", "http://127.0.0.1:9/v1")
+    records = consent.folder() / "consent.json"
+    known = json.loads(records.read_text())
+    known["workspaces"] |= {f"1:{number}:{tmp_path}/gone{number}": {} for number in range(MAX_FOLDERS + 7)}
+    records.write_text(json.dumps(known))
+    with open_host(HostOptions(here)) as host:
+        found = host.port.query(OtherSessions()).result(60).data
+    assert found == {"sessions": [], "folders": [], "left_out": 7}
