@@ -32,6 +32,7 @@ from .intake import Intake, new_request_id, utc_now, warm
 from .keys import ACTIONS, DEMO, DEV_MENU, Registry
 from .layout import Layout, arrange
 from .motion import Motion
+from .offers import idle_reason
 from .options import Options
 from .preferences import Preferences, Trial
 from .render import BlockRenderer
@@ -84,7 +85,13 @@ class Screen:
         self.ground = ground_color(self.theme, self.depth)
         self.files = FileIndex()
         self.composer = Composer(
-            ComposerCompleter(self.registry, self.files, self._changed_paths, self._recent_paths),
+            ComposerCompleter(
+                self.registry,
+                self.files,
+                self._changed_paths,
+                self._recent_paths,
+                lambda action_id: idle_reason(self.state, action_id),
+            ),
             self._composer_changed,
             self._remembered,
         )

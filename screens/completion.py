@@ -18,7 +18,7 @@ from prompt_toolkit.document import Document
 
 from .chips import READ_BYTES, Chip, size_text
 from .keys import Registry
-from .palette import score
+from .palette import best_score, score
 from .sanitize import visible_text
 
 MAX_SHOWN = 40
@@ -153,7 +153,7 @@ def _names_command(before: str) -> bool:
 
 
 class ComposerCompleter(Completer):
-    """`changed` and `recent` name the files that come first."""
+    """`changed` and `recent` name the files that come first; `idle` says why a command would do nothing now."""
 
     def __init__(
         self,
@@ -161,11 +161,13 @@ class ComposerCompleter(Completer):
         files: FileIndex,
         changed: Callable[[], frozenset[str]],
         recent: Callable[[], Sequence[str]] = tuple,
+        idle: Callable[[str], str] = lambda action_id: "",
     ) -> None:
         self._registry = registry
         self._files = files
         self._changed = changed
         self._recent = recent
+        self._idle = idle
 
     async def get_completions_async(
         self, document: Document, complete_event: CompleteEvent
@@ -191,10 +193,13 @@ class ComposerCompleter(Completer):
             yield from self._paths(word)
 
     def _commands(self, typed: str) -> Iterator[Completion]:
-        ranked = [(score(typed[1:], action.slash[1:]), action) for action in self._registry.commands()]
+        ranked = [
+            (max(2 * score(typed[1:], action.slash[1:]), best_score(typed, action)), action)
+            for action in self._registry.commands()
+        ]
         for found, action in sorted(ranked, key=lambda item: -item[0]):
             if found:
-                told = f"{action.title}  {action.keys[0] if action.keys else ''}".rstrip()
+                told = f"{action.title}  {self._idle(action.id) or (action.keys[0] if action.keys else '')}".rstrip()
                 more = " " if action.argument else ""
                 yield Completion(action.slash + more, -len(typed), display=action.slash, display_meta=told)
 

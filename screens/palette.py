@@ -1,6 +1,6 @@
 """The command palette: every action by a few of its letters.
 
-Enter runs the lit row and nothing else; with no match it does nothing.
+Enter runs the lit row and nothing else; with no match, or where the lit one would do nothing now, it does nothing.
 """
 
 from collections.abc import Callable, Sequence
@@ -14,10 +14,15 @@ from .clicking import Clicks
 from .controls import RowsList, acting_keys
 from .floats import at_row, box_size, boxed, window_of
 from .keys import Action
+from .offers import ALIASES, idle_reason
 from .text import Line, cells, shorten
 
 if TYPE_CHECKING:
     from .app import Screen
+
+
+_BY_ALIAS = 40
+"""Less than most titles that have the letters together, more than letters that are apart."""
 
 
 def score(wanted: str, text: str) -> int:
@@ -35,11 +40,19 @@ def score(wanted: str, text: str) -> int:
     return 10
 
 
+def best_score(wanted: str, action: Action) -> int:
+    """How well a text matches an action by its title, its command or another word for it."""
+    wanted = wanted.removeprefix("/")
+    named = max(score(wanted, action.title), score(wanted, action.slash[1:]))
+    other = any(word.startswith(wanted.lower()) for word in ALIASES.get(action.id, "").split())
+    return max(named, _BY_ALIAS if wanted and other else 0)
+
+
 def matching(wanted: str, actions: Sequence[Action], recent: Sequence[str]) -> list[Action]:
     """The actions that match, best first; without a text the recent ones first."""
     ranked = []
     for number, action in enumerate(actions):
-        best = max(score(wanted, action.title), score(wanted.lstrip("/"), action.slash.lstrip("/")))
+        best = best_score(wanted, action)
         used = len(recent) - list(reversed(recent)).index(action.id) if action.id in recent else 0
         if best:
             ranked.append((-best, -used, number, action))
@@ -91,11 +104,14 @@ class Palette:
         self._shown = window_of(self._lit, len(found), room)
         for number in self._shown:
             action = found[number]
-            style = "class:bg.select class:text.on_select" if number == self._lit else "class:text.primary"
+            reason = idle_reason(self._screen.state, action.id)
+            plain = "class:text.faint" if reason else "class:text.primary"
+            style = "class:bg.select class:text.on_select" if number == self._lit else plain
             keys = action.keys[0] if action.keys else ""
+            told = f"{shorten(reason, 26):<26}" if reason else f"{action.slash:<16}{keys:<10}"
             left = shorten(action.title, width - 28)
             mark = ">" if number == self._lit else " "
-            text = f"{mark} {left}{' ' * (width - 28 - cells(left))}{action.slash:<16}{keys:<10}"
+            text = f"{mark} {left}{' ' * (width - 28 - cells(left))}{told}"
             rows.append([(style, text)])
         return rows
 
@@ -104,9 +120,14 @@ class Palette:
 
     def _run(self) -> None:
         found = self._found()
-        if found:
-            self._screen.views.close()
-            self._screen.run_action(found[min(self._lit, len(found) - 1)].id)
+        if not found:
+            return
+        action = found[min(self._lit, len(found) - 1)]
+        if reason := idle_reason(self._screen.state, action.id):
+            self._screen.say(f"{action.title}: {reason}")
+            return
+        self._screen.views.close()
+        self._screen.run_action(action.id)
 
     def _write(self) -> None:
         text = self._buffer.text

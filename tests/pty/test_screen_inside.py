@@ -12,7 +12,9 @@ from fluzo.core.port import CancelTask, QueueIntervention, SessionDetail
 from fluzo.screens.actions import HANDLERS
 from fluzo.screens.bindings import bindings
 from fluzo.screens.blocks import Block
-from fluzo.screens.state import PageRead, ResultRead
+from fluzo.screens.keys import Registry
+from fluzo.screens.offers import ALIASES, idle_reason
+from fluzo.screens.state import PageRead, ResultRead, State
 from fluzo.screens.views import VIEWS
 
 ALLOWED_ESCAPES = re.compile("\x1b(?:\\[[0-9;?>]*[A-Za-z]|\\[[0-9;]* q|[78]|\\(B|\\[>4;1m|\\[>4m)")
@@ -572,3 +574,37 @@ def test_the_wheel_scrolls_and_moves_no_focus() -> None:
         assert shown.screen.transcript.follow
 
     inside(roll)
+
+
+def test_the_palette_finds_other_words_and_greys_what_does_nothing_now() -> None:
+    async def look(shown: ScriptedScreen) -> None:
+        shown.screen.run_action("palette")
+        shown.draw()
+        shown.keys("notifications")
+        assert any("> Notices" in row for row in shown.draw())
+        shown.keys("\x15force stop")
+        row = next(row for row in shown.draw() if "Force stop the task" in row)
+        assert "no task runs" in row and "/kill" not in row
+        shown.keys("\r")
+        assert len(shown.screen.views) == 1 and "no task runs" in shown.draw()[-1]
+        begin_task(shown)
+        assert any("/kill" in row for row in shown.draw())
+        shown.keys("\x1b")
+        for names, told in (("/unq", "nothing is queued"), ("/abort", "Cancel the task")):
+            shown.screen.composer.set("")
+            shown.keys(names)
+            await offered(shown)
+            assert any(told in row for row in shown.draw()), names
+
+    inside(look)
+
+
+async def offered(shown: ScriptedScreen) -> None:
+    while shown.screen.composer.buffer.complete_state is None:
+        await asyncio.sleep(0)
+
+
+def test_other_words_and_reasons_belong_to_actions_that_are_listed() -> None:
+    listed = {action.id for action in Registry().commands()}
+    assert set(ALIASES) <= listed
+    assert {action_id for action_id in listed if idle_reason(State(), action_id)} >= {"deny", "kill", "copy.reply"}
