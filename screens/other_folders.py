@@ -15,6 +15,8 @@ from .sanitize import clean, visible_text
 from .text import drawable, rows_of
 
 READING_COLUMNS = 100
+MAX_READING = 400_000
+"""Characters of a conversation that are shown, from its end."""
 Record = Mapping[str, Any]
 
 
@@ -56,8 +58,16 @@ def command_of(record: Record) -> str:
     return visible_text(f"fluzo -C {shlex.quote(str(record['folder']))}")
 
 
-def reading_text(record: Record, data: Record) -> str:
-    """The last messages of a session as text; above it whose it is and how one goes on with it."""
+def reading_pages(record: Record, data: Record, width: int) -> tuple[str, str]:
+    """The last messages of a session as text, and the same in rows of at most `width` cells.
+
+    Above them stand whose they are and how one goes on with them. It takes a while; call it in a thread.
+    """
+    text = _reading_text(record, data)
+    return text, wrapped(text, width)
+
+
+def _reading_text(record: Record, data: Record) -> str:
     texts = {str(task["id"]): str(task["text"]) for task in data["tasks"]}
     messages: Sequence[Mapping[str, Any]] = data["messages"]
     said = plain_text(Blocks().prepend(blocks_of_page(messages, texts)))
@@ -66,6 +76,8 @@ def reading_text(record: Record, data: Record) -> str:
         head.append(
             f"Its last {len(messages)} messages; all of them: {command_of(record)} sessions open {record['id']}"
         )
+    if len(said) > MAX_READING:
+        said = f"(What was said before is left out.)\n{said[-MAX_READING:]}"
     return "\n".join([*map(clean, head), "", said or "Nothing was said in it."])
 
 

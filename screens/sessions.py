@@ -7,7 +7,7 @@ from fluzo.core.outcome import count
 from fluzo.core.port import OtherSession, OtherSessions, Query, SessionList, Snapshot
 
 from .listing import PAGE, ListPage, Record
-from .other_folders import command_of, is_elsewhere, is_session, reading_text, records_of, resume_text, wrapped
+from .other_folders import command_of, is_elsewhere, is_session, reading_pages, records_of, resume_text, wrapped
 from .pager import Pager
 from .resuming import ask_resume
 from .session_text import about_session, session_columns, session_row, words_of
@@ -85,12 +85,17 @@ class Sessions(ListPage):
         screen = self._screen
         if isinstance(query, OtherSessions) and self._all:
             self.records.put_beside(records_of(snapshot.data, screen.options.environ.get("HOME", "")))
-        elif isinstance(query, OtherSession) and query.session_id == self._asked.get("id"):
-            if not screen.views or screen.views[-1] is not self:
-                return  # The person has gone on meanwhile.
-            text = reading_text(self._asked, snapshot.data)
-            shown = wrapped(text, screen.layout.columns - 2)
-            screen.views.show(Pager(screen, str(self._asked["title"]), shown, (text, "the text")))
+        elif isinstance(query, OtherSession) and screen.loop is not None:
+            width = screen.layout.columns - 2
+            making = screen.loop.run_in_executor(None, reading_pages, self._asked, snapshot.data, width)
+            making.add_done_callback(lambda done: self._show_text(query, *done.result()))
+
+    def _show_text(self, query: OtherSession, text: str, shown: str) -> None:
+        screen = self._screen
+        # The person may have gone on meanwhile, to another page or to another session.
+        if screen.views and screen.views[-1] is self and query.session_id == self._asked["id"]:
+            screen.views.show(Pager(screen, safe(self._asked["title"]), shown, (text, "the text")))
+            screen.changed()
 
     def _not_read(self) -> None:
         self._screen.say(self._others.problem)

@@ -143,7 +143,7 @@ def test_a_search_goes_on_through_older_pages() -> None:
 
 
 ABROAD = session_row(
-    id="s_x", title="Theirs", updated_at="2026-01-01T20:00:00Z", branch="side", folder="/home/me/src/in voice"
+    id="s_x", title="Theirs\x1b[2J", updated_at="2026-01-01T20:00:00Z", branch="side", folder="/home/me/src/in voice"
 )
 UNREAD = {"folder": "/srv/old", "code": "storage_failed", "problem": "It has schema 3.", "hint": "Start a task once."}
 OTHERS: dict[type, Any] = {
@@ -200,6 +200,7 @@ def test_a_session_of_another_folder_is_read_as_text_and_the_own_one_stays_where
         await until(lambda: "you: draw it" in picture(shown))
         rows = picture(shown)
         assert "It is drawn." in rows
+        assert "Theirs<U+001B>[2J   " in rows
         assert "In ~/src/in voice, to be read here; nothing goes on with it." in rows
         assert "To go on: fluzo -C '/home/me/src/in voice'" in rows
         assert "Its last 2 messages; all of them:" in rows
