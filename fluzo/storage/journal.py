@@ -58,7 +58,8 @@ class Journal:
         self._read_only = read_only
         # Times of files come from a clock that is some milliseconds behind.
         self._opened_at = time.time() - 1.0
-        self._writer = WriterThread("fluzo-journal")
+        with translated():
+            self._writer = WriterThread("fluzo-journal")
         self._readers = ThreadPoolExecutor(_READERS, "fluzo-reader")
         self._idle: list[SqliteDatabase] = []
         self._db: SqliteDatabase | None = None
