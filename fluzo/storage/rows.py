@@ -9,7 +9,7 @@ stay what they were, because JSON is written in ASCII.
 import json
 from collections.abc import Sequence
 from enum import StrEnum
-from operator import attrgetter
+from operator import attrgetter, itemgetter
 from typing import Any
 
 from peewee import AutoField, BooleanField, IntegerField, Model, TextField
@@ -276,8 +276,9 @@ _FIXED = frozenset(
 class Table:
     """How one record type and its table meet.
 
-    `upsert` inserts a record or brings its row up to date, all but _FIXED; a row keeps its place in the order. `select`
-    reads every row. Both are written once: Peewee writes a query anew each time, which takes longer than running it.
+    `upsert` inserts a record or brings its row up to date, all but _FIXED; a row keeps its place in the order. `update`
+    does the latter alone, with the `to_update` of a row. `select` reads every row. All are written once: Peewee writes
+    a query anew each time, which takes longer than running it.
     """
 
     def __init__(self, model: type[Model], nested: Sequence[str] = ()) -> None:
@@ -295,6 +296,9 @@ class Table:
             f"INSERT INTO {self.name} ({', '.join(names)}) VALUES ({', '.join('?' * len(names))})"
             f" ON CONFLICT (id) DO UPDATE SET {updates}"
         )
+        changing = [n for n, name in enumerate(names) if name not in _FIXED]
+        self.to_update = itemgetter(*changing, names.index("id"))
+        self.update = f"UPDATE {self.name} SET {', '.join(f'{names[n]} = ?' for n in changing)} WHERE id = ?"
 
     def to_row(self, record: Record) -> list[Any]:
         values = list(self._values(record))

@@ -5,7 +5,7 @@ store: it raises ValueError, and the transaction is rolled back.
 """
 
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from fluzo.core.contracts import Draft
 from fluzo.core.errors import PermissionRequired
@@ -23,27 +23,51 @@ from fluzo.core.records import (
 from fluzo.storage.database import Now
 from fluzo.storage.rows import EVENT_SQL, TABLES, event_id, event_row
 
-_FIRST_STATES = frozenset({OperationState.REQUESTED, OperationState.AUTHORIZED, OperationState.REFUSED})
-_BEFORE_INTENT = frozenset({None, OperationState.REQUESTED, OperationState.AUTHORIZED})
+_OPERATIONS = TABLES[OperationRecord]
+
+
+def _words(states: Iterable[OperationState]) -> str:
+    return ", ".join(f"'{state}'" for state in states)
+
+
+def _statement(state: OperationState) -> tuple[str, bool]:
+    """Text that writes an operation in this state unless the stored one forbids it, and whether it may be new.
+
+    The condition is part of the write, because reading the stored state first takes a quarter of the time.
+    """
+    before = _words(old for old in OperationState if old is state or operation_may_become(old, state))
+    if state in (OperationState.REQUESTED, OperationState.AUTHORIZED, OperationState.REFUSED):
+        return f"{_OPERATIONS.upsert} WHERE state IN ({before})", True
+    if state is OperationState.INTENT_COMMITTED:  # By `put_intent` alone; what has one is brought up to date.
+        before = _words([state])
+    return f"{_OPERATIONS.update} AND state IN ({before})", False
+
+
+_WRITE = {state: _statement(state) for state in OperationState}
+_INTEND = f"{_OPERATIONS.upsert} WHERE state IN ({_words([OperationState.REQUESTED, OperationState.AUTHORIZED])})"
 
 
 def put(connection: sqlite3.Connection, record: Record) -> None:
     """Insert a record or bring its row up to date."""
     if isinstance(record, OperationRecord):
-        _check_operation(connection, record)
-    elif isinstance(record, Task):
+        _put_operation(connection, record)
+        return
+    if isinstance(record, Task):
         _check_task(connection, record)
     elif isinstance(record, Grant):
         _check_grant(connection, record)
-    _upsert(connection, record)
+    table = TABLES[type(record)]
+    connection.execute(table.upsert, table.to_row(record))
 
 
 def put_intent(connection: sqlite3.Connection, operation: OperationRecord) -> None:
     """Write an operation as intended: new, or requested or authorized before."""
-    stored = _operation_state(connection, operation.id)
-    if operation.state is not OperationState.INTENT_COMMITTED or stored not in _BEFORE_INTENT:
-        raise ValueError(f"operation {operation.id} is {stored or 'new'}, it gets no intent as {operation.state}")
-    _upsert(connection, operation)
+    if (
+        operation.state is not OperationState.INTENT_COMMITTED
+        or not connection.execute(_INTEND, _OPERATIONS.to_row(operation)).rowcount
+    ):
+        stored = _stored_state(connection, operation)
+        raise ValueError(f"operation {operation.id} is {stored}, it gets no intent as {operation.state}")
 
 
 def use_grant(connection: sqlite3.Connection, grant_id: str, now: Now) -> None:
@@ -72,23 +96,18 @@ def append(connection: sqlite3.Connection, drafts: Sequence[Draft], now: Now) ->
     return tuple(committed)
 
 
-def _upsert(connection: sqlite3.Connection, record: Record) -> None:
-    table = TABLES[type(record)]
-    connection.execute(table.upsert, table.to_row(record))
+def _put_operation(connection: sqlite3.Connection, record: OperationRecord) -> None:
+    statement, may_be_new = _WRITE[record.state]
+    row = _OPERATIONS.to_row(record)
+    if not connection.execute(statement, row if may_be_new else _OPERATIONS.to_update(row)).rowcount:
+        raise ValueError(
+            f"operation {record.id} is {_stored_state(connection, record)}, it cannot become {record.state}"
+        )
 
 
-def _operation_state(connection: sqlite3.Connection, operation_id: str) -> OperationState | None:
-    row = connection.execute("SELECT state FROM operations WHERE id = ?", (operation_id,)).fetchone()
-    return OperationState(row[0]) if row else None
-
-
-def _check_operation(connection: sqlite3.Connection, record: OperationRecord) -> None:
-    stored = _operation_state(connection, record.id)
-    if record.state is stored:
-        return
-    allowed = record.state in _FIRST_STATES if stored is None else operation_may_become(stored, record.state)
-    if not allowed or record.state is OperationState.INTENT_COMMITTED:
-        raise ValueError(f"operation {record.id} is {stored or 'new'}, it cannot become {record.state}")
+def _stored_state(connection: sqlite3.Connection, record: OperationRecord) -> str:
+    row = connection.execute("SELECT state FROM operations WHERE id = ?", (record.id,)).fetchone()
+    return str(row[0]) if row else "new"
 
 
 def _check_task(connection: sqlite3.Connection, record: Task) -> None:
