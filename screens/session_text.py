@@ -106,7 +106,9 @@ def about_session(item: Mapping[str, Any]) -> list[Line]:
         if text := safe(item.get(key)):
             rows.append([(_MUTED, name), (_PLAIN, f'"{shorten(text, _WORDS)}"')])
     if paths := item.get("paths") or ():
-        files = f"changed {count(len(paths), 'file', 'files')}  +{item['added']} -{item['removed']}  "
+        # Of a session that was cut off the files are known, and not how many lines.
+        figures = f"+{item['added']} -{item['removed']}  " if item["added"] or item["removed"] else ""
+        files = f"changed {count(len(paths), 'file', 'files')}  {figures}"
         rows.append([(_MUTED, files), (_PLAIN, safe(", ".join(map(str, paths))))])
     if verdict := VERDICTS.get(str(item.get("verdict") or "")):
         rows.append([(_MUTED, "checks of the last task: "), (_PLAIN, "passed" if verdict == "checked" else verdict)])

@@ -53,7 +53,12 @@ _LEFT = """SELECT DISTINCT version.key FROM attempts, json_each(attempts.baselin
     WHERE attempts.id != ?"""
 _UNTOLD = """SELECT count(*) FROM attempts
     WHERE id != ? AND json_type(baseline, '$.end') IS NULL AND json_extract(baseline, '$.head') = ?"""
-_PATHS = f"SELECT DISTINCT json_extract(change.value, '$.path') AS path {_CHANGES} ORDER BY path LIMIT ?"
+# Of a task that has no result yet, or never got one, the files that its edits are known to have changed.
+_PATHS = f"""SELECT json_extract(change.value, '$.path') AS path {_CHANGES}
+    UNION SELECT touched.value FROM tasks JOIN operations ON operations.task_id = tasks.id,
+    json_each(operations.scope, '$.paths') AS touched WHERE session_id = ?1
+    AND json_type(tasks.result, '$.changes') IS NULL AND operations.ok
+    AND operations.action IN ('edit', 'write', 'delete', 'move') ORDER BY path LIMIT ?2"""
 
 
 def _all(db: SqliteDatabase, record_type: type[R], clauses: str, *values: object) -> tuple[R, ...]:

@@ -604,6 +604,27 @@ def test_a_session_is_summed_up_over_its_tasks_and_one_without_any_is_empty(driv
     asyncio.run(scenario())
 
 
+def test_a_session_that_was_cut_off_names_the_files_that_its_edits_have_changed(drive: Path) -> None:
+    async def scenario() -> None:
+        async with journal_at(drive) as journal:
+            await journal.commit(
+                a_session(journal), a_task("t_1", result={"changes": [{"path": "z.py"}]}), a_task("t_2")
+            )
+            await journal.commit(an_attempt("a_2", task_id="t_2"))
+            for number, (task_id, ok, action) in enumerate(
+                [("t_2", True, "edit"), ("t_2", False, "write"), ("t_2", True, "read"), ("t_1", True, "edit")]
+            ):
+                scope = {"tool": "x", "paths": [f"{task_id}/{action}.py"]}
+                fields = {"task_id": task_id, "attempt_id": "a_2", "action": action, "scope": scope}
+                await journal.commit_intent(an_intent(f"o_{number}", **fields))
+                done = an_operation(f"o_{number}", OperationState.KNOWN_RESULT, ok=ok, **fields)
+                await journal.commit_outcome(done)
+            (found,) = await journal.summaries(["s_1"])
+            assert found.paths == ("t_2/edit.py", "z.py")
+
+    asyncio.run(scenario())
+
+
 def test_what_other_attempts_left_changed_is_known_unless_one_of_this_head_never_told(drive: Path) -> None:
     async def scenario() -> None:
         async with journal_at(drive) as journal:
