@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from .settings_form import Form, Row, edited, problems, removal_of, stepped, typed, value_of, written
+from .settings_form import Form, Row, choices, edited, problems, removal_of, stepped, typed, value_of, written
 from .settings_items import (
     added,
     asked,
@@ -85,7 +85,7 @@ class Editing:
             self.message = f"{gone} is to be removed; {self._page.key('undo')} takes that back."
         elif opens(lit):
             self._open(lit, str(lit["key"]) not in form.opened)
-        elif lit["choices"]:
+        elif choices(form, lit):
             self._step(1)
         else:
             self._ask(lit, written(lit, value_of(form, lit)), partial(self._typed, lit))

@@ -240,15 +240,28 @@ def refused(row: Row, value: Any) -> str:
     return ""
 
 
+def names_in(form: Form, table: str) -> list[str]:
+    """The names of a table's entries, also of one that is to be removed."""
+    start = f"{table}."
+    keys = (str(row["key"]) for row in form.rows)
+    return list(dict.fromkeys(key.removeprefix(start).partition(".")[0] for key in keys if key.startswith(start)))
+
+
+def choices(form: Form, row: Row) -> list[Any]:
+    """What can be chosen: the accepted values, or the entries that a setting can name; empty where one types."""
+    if not row["refers"]:
+        return list(row["choices"])
+    return [*([""] if row["default"] == "" else []), *names_in(form, str(row["refers"]))]
+
+
 def stepped(form: Form, row: Row, step: int) -> Form:
     """The next choice, or a number one step higher or lower. Raises ValueError where there is none."""
-    value, choices = value_of(form, row), list(row["choices"])
-    key = str(row["key"])
-    if len(choices) == 1:
-        raise ValueError(f"{key} has this one value.")
-    if choices:
-        at = choices.index(value) if value in choices else -step
-        return edited(form, row, choices[(at + step) % len(choices)])
+    value, offered = value_of(form, row), choices(form, row)
+    if len(offered) == 1:
+        raise ValueError(f"{row['key']} has this one value.")
+    if offered:
+        at = offered.index(value) if value in offered else -step
+        return edited(form, row, offered[(at + step) % len(offered)])
     if row["type"] not in ("integer", "number") or not isinstance(value, int | float):
         return form
     wanted = round(value + step * step_size(row, value), 6)

@@ -8,7 +8,7 @@ Pure.
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from .settings_form import Form, Row, check_name, dug, edited, removal_of, typed, value_of
+from .settings_form import Form, Row, check_name, dug, edited, names_in, removal_of, typed, value_of
 
 _ITEM = {
     "list of texts": "text",
@@ -18,7 +18,7 @@ _ITEM = {
 }
 """What kind of control an item of a setting has."""
 _ADD = {"models": "a model", "capacity_pools": "a pool", "policy.grants": "a grant", "verification.commands": "a check"}
-_PLAIN: Row = {"choices": [], "low": None, "high": None, "unit": "", "limit": "", "default": None}
+_PLAIN: Row = {"choices": [], "refers": "", "low": None, "high": None, "unit": "", "limit": "", "default": None}
 
 
 def opens(row: Row) -> bool:
@@ -173,14 +173,6 @@ def read_answer(form: Form, place: Row, row: Row, text: str) -> Any:
     if text in there:
         raise ValueError(f"{root} has an entry {text} already.")
     return text
-
-
-def names_in(form: Form, table: str) -> set[str]:
-    """The names of a table's entries, also of one that is to be removed."""
-    start = f"{table}."
-    return {
-        str(row["key"]).removeprefix(start).partition(".")[0] for row in form.rows if str(row["key"]).startswith(start)
-    }
 
 
 def added(form: Form, place: Row, answers: Sequence[Any]) -> tuple[Form, str]:

@@ -142,6 +142,8 @@ def range_text(row: Row) -> str:
         return "on or off" if len(row["choices"]) > 1 else "fixed"
     if row["choices"]:
         return " | ".join(word if isinstance(word, str) else render(word) for word in row["choices"])
+    if row["refers"]:
+        return f"an entry of {row['refers']}"
     if row["low"] is not None and row["high"] is not None:
         words = shown if row["unit"] in ("bytes", "fraction") else lambda row, value: figure(value)
         return f"{words(row, row['low'])} to {words(row, row['high'])}"

@@ -72,6 +72,9 @@ CONSENT_KEYS = frozenset(
 """What `consent_fingerprints` covers: a save of these consents to nothing."""
 
 
+_REFERS = {"agent.model": "models", "decision.model": "models", "models.<id>.pool": "capacity_pools"}
+"""Settings that name an entry of a table."""
+
 _KIND_KEY = "models.<id>.provider"
 """It decides which settings an entry has, and so stays as it is: another kind is another entry."""
 
@@ -153,6 +156,7 @@ def _described(key: str, descriptor: SettingDescriptor) -> dict[str, object]:
         "help": descriptor.description,
         "applies": _APPLIES[descriptor.apply],
         "consent": generic_key(key) in CONSENT_KEYS,
+        "refers": _REFERS.get(generic_key(key), ""),
     }
 
 

@@ -129,7 +129,11 @@ def test_a_model_is_asked_for_whole_and_saved_as_one() -> None:
         picture = await press(shown, "s")
         assert has(picture, "models.gpu.base_url is plain http to another machine") and saves(shown) == []
         await at(shown, "models.gpu.allow_insecure_http")
-        await press(shown, RIGHT, "s")
+        await press(shown, RIGHT, ESC)
+        await at(shown, "agent.model")
+        picture = await press(shown, RIGHT)
+        assert has(picture, "agent: model main gpu * edited") and has(picture, "an entry of models")
+        await press(shown, "u", RIGHT, RIGHT, RIGHT, "s")
         (sent,) = saves(shown)
         assert sent.values == {
             "models.gpu.provider": "openai_compatible",
@@ -137,7 +141,9 @@ def test_a_model_is_asked_for_whole_and_saved_as_one() -> None:
             "models.gpu.model": "qwen",
             "models.gpu.allow_insecure_http": True,
         }
-        picture = await press(shown, ESC)
+        await press(shown, ESC)
+        await at(shown, "models.gpu.allow_insecure_http")
+        picture = await press(shown)
         assert has(picture, ".fluzo saved") and has(picture, "gpu: plain http on same file")
 
     at_settings(work)
@@ -175,7 +181,7 @@ def test_an_entry_goes_after_a_question_and_what_names_it_is_told_at_once() -> N
         assert has(picture, ".fluzo saved") and has(picture, "main: model scripted same")
         await press(shown, "d", "d")
         await at(shown, "agent.model")
-        await press(shown, ENTER, CLEAR, ENTER, "s")
+        await press(shown, ENTER, "s")
         assert saves(shown)[0].values == {"models.main": None, "agent.model": ""}
         assert not has(await press(shown, ESC), "main: model")
         await at(shown, "capacity_pools.local_server")
