@@ -25,7 +25,7 @@ from .canvas import RowsWindow
 from .card import card_lines, fits
 from .card_control import CardControl
 from .composer import PLACEHOLDER, ComposerControl, Drawn
-from .controls import joined, row, text_control
+from .controls import Rows, joined, row, text_control
 from .dragging import Dragging
 from .idle import EXAMPLE, idle_rows
 from .layout import MIN_COLUMNS, MIN_ROWS, OVERLAY_ROWS, OVERLAY_WIDTH, Rect
@@ -64,6 +64,7 @@ class Body:
         self.composer = Window(composer_control, wrap_lines=True, dont_extend_height=True)
         # Kept, not made when asked for: the keys in force are found again for every key while the windows differ.
         self._nothing = Window(width=0, height=0)
+        self._wanted: Window | None = None
         self.root = DynamicContainer(self._root)
         self._main = self._conversation()
         self._page_screen = self._paged()
@@ -115,23 +116,13 @@ class Body:
             width=lambda: exact(screen.layout.rule.width),
             height=between,
         )
-        self._welcome = RowsWindow(
-            text_control(self._welcome_text), height=lambda: exact(screen.layout.transcript.height)
-        )
+        self._welcome = RowsWindow(Rows(self._welcome_rows), height=lambda: exact(screen.layout.transcript.height))
         self.side = RowsWindow(
-            text_control(self._sidebar),
-            width=lambda: exact(screen.layout.sidebar.width - 1),
+            Rows(self._sidebar),
+            width=lambda: exact(screen.layout.sidebar.width),
             height=lambda: exact(screen.layout.sidebar.height),
         )
         self.header = row(self._header)
-        side = VSplit(
-            [
-                Window(char=lambda: screen.glyphs.bar, width=1, style="class:border.idle"),
-                self.side,
-            ],
-            width=lambda: exact(screen.layout.sidebar.width),
-            height=between,
-        )
         body = HSplit(
             [
                 ConditionalContainer(
@@ -139,7 +130,7 @@ class Body:
                     Condition(lambda: screen.layout.header.height > 0),
                 ),
                 VSplit(
-                    [column, ConditionalContainer(side, Condition(lambda: screen.layout.sidebar.width > 0))],
+                    [column, ConditionalContainer(self.side, Condition(lambda: screen.layout.sidebar.width > 0))],
                     height=between,
                 ),
                 row(self._status),
@@ -210,14 +201,16 @@ class Body:
 
         return BADGE
 
-    def _sidebar(self) -> Line:
+    def _sidebar(self) -> list[Line]:
         screen = self._screen
         area = screen.layout.sidebar
         rows = chrome.sidebar(screen.state, area.width - 3, area.height - 4, screen.now(), screen.glyphs)
+        bar = ("class:border.idle", screen.glyphs.bar)
         # The mark is painted over the first rows; the renderer keeps them blank.
-        return joined([[], [], [], [], *([("", " "), *row] for row in rows)])
+        shown: list[Line] = [[bar], [bar], [bar], [bar], *([bar, ("", " "), *row] for row in rows)]
+        return [*shown, *([[bar]] * (area.height - len(shown)))]
 
-    def _welcome_text(self) -> Line:
+    def _welcome_rows(self) -> list[Line]:
         screen = self._screen
         failure = screen.state.failure
         scenes = f"{screen.registry.key('demo')} or /demo: the scenes of this demo" if screen.options.demo else ""
@@ -226,7 +219,7 @@ class Body:
         rows = idle_rows(screen.state, screen.registry, width, now, example=example, demo=scenes)
         if failure is not None:
             rows = [[], *_failure_rows(failure.message, failure.code, failure.hint, screen.layout.rule.width - 6)]
-        return joined([[("", "  "), *row] for row in rows])
+        return [[("", "  "), *row] for row in rows]
 
     def _below_text(self) -> str:
         screen = self._screen
@@ -295,6 +288,8 @@ class Body:
     def place(self) -> None:
         """Before a frame: what stands relative to the layout is moved to its place."""
         screen = self._screen
+        if self._wanted is not None:
+            self.focus_on(self._wanted)
         area = screen.layout.transcript
         # At the right of the conversation, never over the mark: covered, it would stand still.
         self.figures_float.top, self.figures_float.left = area.y, max(area.width - self._figures_width() - 1, 0)
@@ -312,9 +307,18 @@ class Body:
         current = screen.app.layout.current_window
         return "card" if current is self.card else "transcript" if current is self.transcript else "composer"
 
+    def focus_on(self, window: Window) -> None:
+        """Give a window the keyboard: at once, or with the frame that shows it, when it is behind a page or the
+        screen is too small for it."""
+        layout = self._screen.app.layout
+        shown = window in layout.find_all_windows()
+        self._wanted = None if shown else window
+        if shown:
+            layout.focus(window)
+
     def focus_composer(self) -> None:
         self._screen.transcript.focused = False
-        self._screen.app.layout.focus(self.composer)
+        self.focus_on(self.composer)
 
     def _composer_clicked(self) -> bool:
         from .approval import drop_focus
@@ -339,7 +343,7 @@ class Body:
         if screen.request is not None and screen.layout.card.height and fits(screen.card_rows):
             screen.transcript.focused = False
             screen.card = take_focus(screen.card, screen.now())
-            screen.app.layout.focus(self.card)
+            self.focus_on(self.card)
 
     def focus_transcript(self) -> None:
         screen = self._screen
@@ -348,7 +352,7 @@ class Body:
             transcript.focused = True
             if transcript.selected is None and transcript.shown:
                 transcript.selected = transcript.shown[-1].key
-            screen.app.layout.focus(self.transcript)
+            self.focus_on(self.transcript)
 
     @property
     def specimen(self) -> "Specimen | None":

@@ -39,6 +39,16 @@ def text_control(text: Callable[[], Line], keys: KeyBindings | None = None) -> F
     )
 
 
+class Rows(UIControl):
+    """Rows that are asked for each frame, and nothing else."""
+
+    def __init__(self, rows: Callable[[], list[Line]]) -> None:
+        self._rows = rows
+
+    def create_content(self, width: int, height: int) -> UIContent:
+        return rows_content(self._rows()[:height])
+
+
 class RowsList(UIControl):
     """Rows that are asked for each frame and can be clicked; with keys they can have the keyboard."""
 
