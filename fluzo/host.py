@@ -9,6 +9,7 @@ import importlib
 import sys
 import threading
 from collections.abc import Callable, Coroutine
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
@@ -133,16 +134,27 @@ def open_host(options: HostOptions) -> Host:
     """
     from fluzo.workspace.identity import resolve_root
 
-    if options.at_once and not options.read_only:
-        prepare_requests()
-    root = resolve_root(options.workspace)
-    return _open_reader(root) if options.read_only else _open_owner(root, options)
+    if options.read_only:
+        return _open_reader(resolve_root(options.workspace))
+    # Git is waited for in another thread than the one that loads modules. Two that load would take the interpreter from
+    # each other at every file, a thousand times.
+    with ThreadPoolExecutor(1, "fluzo-git") as beside:
+        found = beside.submit(resolve_root, options.workspace)
+        if options.at_once:
+            _load_requests()
+        root = found.result()
+        checked = beside.submit(_checked, root)
+        loaded = load_settings(root.path, options)
+        if options.at_once:
+            _load_for_task()
+        git = checked.result()
+    return _open_owner(root, options, loaded, git)
 
 
 def prepare_requests() -> None:
-    """Load what a task needs up to its first request, while Git and the disk are waited for. Returns at once."""
+    """Load what a task needs up to its first request. Returns at once."""
     if "fluzo.models.transport" not in sys.modules:
-        threading.Thread(target=_load_for_task, name="fluzo-loader", daemon=True).start()
+        threading.Thread(target=_load_requests_and_task, name="fluzo-loader", daemon=True).start()
 
 
 _FOR_TASK = (
@@ -157,16 +169,31 @@ _FOR_TASK = (
     "fluzo.tools.process",
     "fluzo.tools.search",
 )
-"""Loaded beside the settings. None of them loads pydantic, whose modules import each other in circles: two threads that
-enter those at once may see one of them half made."""
 
 
-def _load_for_task() -> None:
+def _load_requests() -> None:
     from fluzo.models import transport
 
     asyncio.run(transport.load_all())
+
+
+def _load_for_task() -> None:
     for name in _FOR_TASK:
         importlib.import_module(name)
+
+
+def _load_requests_and_task() -> None:
+    _load_requests()
+    _load_for_task()
+
+
+def _checked(root: "Root") -> "Git":
+    """Git of this working tree, in which the store is one that Git leaves alone. Raises StorageError."""
+    from fluzo.workspace.git import Git
+
+    git = Git(root)
+    git.check_store(root.path / DRIVE_NAME)
+    return git
 
 
 def load_settings(root: Path, options: HostOptions) -> "LoadedSettings":
@@ -197,13 +224,9 @@ def _open_reader(root: "Root") -> Host:
     return Host(root.path, port, None, _closer(thread, journal.close), lambda: reach(root))
 
 
-def _open_owner(root: "Root", options: HostOptions) -> Host:
+def _open_owner(root: "Root", options: HostOptions, loaded: "LoadedSettings", git: "Git") -> Host:
     from fluzo.ownership import own
-    from fluzo.workspace.git import Git
 
-    loaded = load_settings(root.path, options)
-    git = Git(root)
-    git.check_store(root.path / DRIVE_NAME)
     ownership, waited = own(root, root.path / DRIVE_NAME, options.wait_seconds, options.waiting)
     thread = RuntimeThread()
     try:
