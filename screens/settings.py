@@ -23,7 +23,7 @@ from .settings_editing import Editing
 from .settings_form import Form, kept, problems, read
 from .settings_items import place_of
 from .settings_list import GROUP_COLUMNS, SettingsList, about, group_rows
-from .sheet import Reader, framed, headed, hint_line, moment, rule_window
+from .sheet import Reader, framed, headed, hint_line, moment, rule_window, safe
 from .state import SettingsRead
 from .text import Line
 
@@ -131,7 +131,7 @@ class Settings:
             self._screen.views.close()
 
     def _focused(self, window: Window | None) -> None:
-        self._screen.app.layout.focus(window or self.focus)
+        self._screen.body.focus_on(window or self.focus)
 
     # --- reading
 
@@ -252,7 +252,7 @@ class Settings:
         asking = self.editing.asking if self.entry.shown and not self.entry.searching else None
         rows = about(self.form, asking or self.list.lit, width)
         if self.editing.message:
-            rows = [*rows[: PANEL_ROWS - 2], *wrapped(self.editing.message, width, "class:warn.fg")[:2]]
+            rows = [*rows[: PANEL_ROWS - 2], *wrapped(safe(self.editing.message), width, "class:warn.fg")[:2]]
         return joined([[("", " "), *line] for line in rows[:PANEL_ROWS]])
 
     def _banner_height(self) -> int:

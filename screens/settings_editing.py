@@ -21,6 +21,7 @@ from .settings_items import (
     removed,
     undone,
 )
+from .sheet import safe
 
 if TYPE_CHECKING:
     from .settings import Settings
@@ -94,7 +95,7 @@ class Editing:
         self.asking = row
         unit = f" ({row['unit']})" if row["unit"] else ""
         name = row.get("ask") or str(row["key"]).rpartition(".")[2]
-        self._page.entry.ask(f"{name}{unit} =", text, done)
+        self._page.entry.ask(f"{safe(name)}{unit} =", text, done)
 
     def _typed(self, lit: Row, text: str) -> None:
         try:

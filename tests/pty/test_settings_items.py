@@ -194,6 +194,13 @@ def test_items_from_the_file_cannot_act_on_the_terminal() -> None:
     async def work(shown: ScriptedScreen, file: ScriptedFile) -> None:
         await opened(shown, "verification.commands")
         await press(shown, DOWN, ENTER)
+        await press(shown, ESC)
+        await opened(shown, "tools.shell.env")
+        pasted = "\x1b[200~\u202eX\x1b[201~"
+        await press(shown, "a", pasted, ENTER, "r", ENTER)
+        assert has(await press(shown, ENTER), "<U+202E>X =")
+        await press(shown, ESC, "a", pasted, ENTER)
+        assert has(await press(shown), "has an entry <U+202E>X already")
         assert "\x1b[2J" not in shown.written and "\u202e" not in shown.written
 
     file = ScriptedFile()
