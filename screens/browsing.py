@@ -28,7 +28,7 @@ def toggle_row(screen: "Screen", argument: str = "") -> None:
 def toggle(screen: "Screen", key: int) -> None:
     """Open or close in place: the row's header stays on its screen row."""
     block = screen.state.blocks.get(key)
-    if block is None or block.kind not in ("tool", "thought"):
+    if block is None or block.kind not in ("tool", "thought", "user"):
         return
     transcript = screen.transcript
     top = next((number for number, visible in enumerate(transcript.shown) if visible.key == block.key), None)
@@ -54,7 +54,7 @@ def find(screen: "Screen", argument: str = "") -> None:
             screen.say("Find is off")
         else:
             screen.composer.set("/find ")
-            screen.body.focus_composer()
+            screen.views.close_all()
         return
     transcript.find = argument
     find_step(screen, -1, fresh=True)

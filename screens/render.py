@@ -37,6 +37,10 @@ RAIL = {
 }
 
 
+FOLDED_ROWS, OPEN_ROWS = 12, 8
+"""A message of the person with more rows than the first shows the second, until it is opened."""
+
+
 @dataclass(slots=True)
 class Streaming:
     """The settled beginning of a text that still grows."""
@@ -89,7 +93,8 @@ class BlockRenderer:
         """Rows a block will take, without rendering it."""
         if block.kind == "tool" or (block.kind == "thought" and not block.open):
             return 1
-        return 1 + block.source.count("\n") + len(block.source) // max(width, 1)
+        rows = 1 + block.source.count("\n") + len(block.source) // max(width, 1)
+        return min(rows, FOLDED_ROWS) if block.kind == "user" and not block.open else rows
 
     def _keep(self, key: tuple[object, ...], rows: list[Line]) -> None:
         self._cache[key] = rows
@@ -119,6 +124,9 @@ class BlockRenderer:
         shown = block.at[11:16] if len(block.at) > 16 else ""
         word = {"sending": "sending", "refused": "not accepted"}.get(block.state, shown)
         rows = wrapped(block.source, min(width, 100), "class:text.primary")
+        if len(rows) > FOLDED_ROWS and not block.open:
+            told = f"{len(rows) - OPEN_ROWS} more rows  (Tab, then Enter shows them, v pager)"
+            rows = [*rows[:OPEN_ROWS], [("class:text.faint", shorten(told, width))]]
         if word:
             last = "".join(part for _, part in rows[-1])
             if cells(last) + cells(word) + 2 <= width:

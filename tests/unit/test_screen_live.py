@@ -6,6 +6,7 @@ from support.scripted_port import event
 from fluzo.core import events
 from fluzo.core.events import OutputProgress, RetryProgress, TextDelta
 from fluzo.screens.announce import context_notice
+from fluzo.screens.blocks import Block
 from fluzo.screens.changes import end_text
 from fluzo.screens.chrome import context_style, end_hints, hint_text, sidebar, status
 from fluzo.screens.keys import Registry
@@ -341,3 +342,14 @@ def test_messages_of_earlier_tasks_are_not_told_again() -> None:
     read = MessagesRead((message("t_0", 1, "Long ago", "hmm"), message("t_1", 1, "Now")))
 
     assert shown(after(*BEGUN, read)) == [("text", "Now")]
+
+
+def test_a_long_message_of_the_person_shows_its_beginning_until_it_is_opened() -> None:
+    renderer = BlockRenderer(UNICODE)
+    source = "\n".join(f"line {number}" for number in range(214))
+    block = Block(1, "user", "t_1", source, at="2026-01-01T14:02:00")
+    texts = ["".join(part for _, part in row) for row in renderer.rows(block, None, 76, 0.0)]
+    assert len(texts) == 10 and texts[8] == "line 7"
+    assert texts[9].startswith("206 more rows  (Tab, then Enter shows them, v pager)") and texts[9].endswith("14:02")
+    assert len(renderer.rows(block.changed(open=True), None, 76, 0.0)) == 1 + 214
+    assert len(renderer.rows(block._replace(key=2, source="a\n" * 11), None, 76, 0.0)) == 1 + 12
