@@ -21,8 +21,12 @@ METHODS = {
     " the reference runs to its end",
     "frame": "from arranging a frame to its last byte handed to the terminal, by the program's own clock, with the"
     " session of 10,000 messages open and a task of it streaming; `on a processor` leaves out what its thread waited",
-    "echo": "from a key handed to the terminal to the last byte of the first frame that shows it being read from it;"
-    " keys at random moments, 20 a second",
+    "load": "lines of keys while the task streams: typed alone, away from the end and back, with pastes, with another"
+    " size and back, with a card that is denied (once by its key, once on it) and a notice, with a request that is sent"
+    " again, with a compaction, and with a cancel, after which no slot is free; stops when the draft was ever anything"
+    " but what was typed, or anything was allowed",
+    "echo": "from a key or a paste handed to the terminal to the last byte of the first frame that shows it being read"
+    " from it; at random moments, 20 a second; idle also in two programs that only echo, lines in turn",
     "delivery": "from an update published by the runtime to the last byte of the frame that shows it; merged deltas"
     " count from the oldest of them; only updates that change what is shown",
     "subscriber": "from an update published by the runtime to its being taken from the subscription",
@@ -80,15 +84,15 @@ def _echoed(setting: Setting, terminal: Terminal) -> Iterator[Figure]:
         running([*program, "toolkit"], setting.home, environ, 160, 50) as toolkit,
         running([*program, "terminal"], setting.home, environ, 160, 50) as bare,
     ):
-        typists = [Typist(where, setting.samples) for where in (terminal, toolkit, terminal, bare)]
-        typists[2] = typists[0]
-        for where in (toolkit, bare):
-            where.wait_for(FRAME_END)
-            where.quiet(0.7)
-        while len(typists[0].keys) < setting.samples * ECHO_KEYS_A_SAMPLE // 2:
-            for typist in typists:
+        for reference in (toolkit, bare):
+            reference.wait_for(FRAME_END)
+            reference.quiet(0.7)
+        typists = [Typist(typed, setting.samples) for typed in (terminal, toolkit, bare)]
+        own, first, second = typists
+        while len(own.keys) < setting.samples * ECHO_KEYS_A_SAMPLE // 2:
+            for typist in (own, first, own, own, second, own):
                 typist.type_line({})
-        taken = [echoes(typist) for typist in (typists[0], typists[1], typists[3])]
+        taken = [echoes(typist) for typist in typists]
     yield Figure("echo, idle", "160x50", "ms", ms(taken[0]), [(95, 5.0)])
     yield Figure("echo, idle", "toolkit alone", "ms", ms(taken[1]))
     yield Figure("echo, idle", "terminal alone", "ms", ms(taken[2]))
