@@ -8,12 +8,13 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from types import FrameType
-from typing import Any, NamedTuple
+from typing import Any
 
 from fluzo.core import events
 from fluzo.core.answers import read_answer
 from fluzo.core.errors import Cancelled, FluzoError, error_of
 from fluzo.core.events import Event
+from fluzo.core.named import NamedTuple
 from fluzo.core.port import (
     Ack,
     AnswerPermission,

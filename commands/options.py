@@ -6,7 +6,9 @@ whoever opens them says what is wrong with them.
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+from fluzo.core.named import NamedTuple
 
 if TYPE_CHECKING:
     import typer

@@ -6,10 +6,11 @@ lines only in its printable form.
 
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 from fluzo.core import events
 from fluzo.core.events import Event
+from fluzo.core.named import NamedTuple
 from fluzo.core.outcome import CHANGES, count, outcome_words, process_words, verb_of
 from fluzo.core.port import Update
 from fluzo.core.redact import make_redactor, printable

@@ -12,10 +12,11 @@ from collections.abc import Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from fluzo.composition import missing_consent, new_id, services, utc_now
 from fluzo.core.errors import WorkspaceError
+from fluzo.core.named import NamedTuple
 from fluzo.core.port import Port
 from fluzo.core.redact import Redactor, make_redactor
 

@@ -7,9 +7,9 @@ results (case C01).
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 from fluzo.context.assemble import BYTES_PER_TOKEN, estimate_request, estimate_tokens
+from fluzo.core.named import NamedTuple
 from fluzo.core.records import Message
 
 HEADINGS = ("## Goal", "## Constraints", "## Decisions", "## Files", "## Checks and failures", "## Open work")

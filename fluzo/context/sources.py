@@ -6,10 +6,10 @@ named. Everything more is for the model to ask for through tools. Repository tex
 
 from collections.abc import Sequence
 from pathlib import Path, PurePosixPath
-from typing import NamedTuple
 
 from fluzo.core.contracts import ExecutionBackend
 from fluzo.core.errors import ToolError, UsageError, WorkspaceError
+from fluzo.core.named import NamedTuple
 from fluzo.core.paths import is_secret_path
 from fluzo.core.records import Fragment
 from fluzo.core.redact import printable

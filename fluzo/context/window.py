@@ -5,9 +5,9 @@ believed (case P78). Estimates are calibrated against what the server reports an
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from fluzo.context.assemble import estimate_request
+from fluzo.core.named import NamedTuple
 from fluzo.core.records import Message, ToolSpec, Usage
 
 _FACTOR_RANGE = (0.4, 2.5)

@@ -5,7 +5,8 @@ Invariant: numbers stand for choices only where each of them is one; what is no 
 
 import re
 from collections.abc import Sequence
-from typing import NamedTuple
+
+from fluzo.core.named import NamedTuple
 
 _NUMBERS = re.compile(r"\d{1,4}(?:[\s,;]+\d{1,4})*[,;]?")
 

@@ -12,9 +12,11 @@ import inspect
 import types
 import typing
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, NamedTuple, Self, cast, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, cast, get_args, get_origin
 
 from pydantic_core import SchemaValidator, ValidationError
+
+from fluzo.core.named import NamedTuple
 
 if TYPE_CHECKING:
     from pydantic_core import CoreSchema

@@ -5,9 +5,10 @@ composition root chooses. Values crossing a contract are records of `fluzo.core`
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Literal, NamedTuple, Protocol
+from typing import Literal, Protocol
 
 from fluzo.core.events import Event, Payload, Scope
+from fluzo.core.named import NamedTuple
 from fluzo.core.records import (
     Artifact,
     Attempt,

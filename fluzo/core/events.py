@@ -8,7 +8,9 @@ Payloads are named tuples, for a dataclass each would cost every start of the pr
 
 import json
 from collections.abc import Mapping
-from typing import Any, NamedTuple, get_args
+from typing import Any, get_args
+
+from fluzo.core.named import NamedTuple
 
 SCHEMA_VERSION = 1
 

@@ -7,9 +7,10 @@ any thread and never block: they answer with futures. Re-exports what a front en
 
 from collections.abc import Mapping
 from concurrent.futures import Future
-from typing import Any, Literal, NamedTuple, Protocol, get_args
+from typing import Any, Literal, Protocol, get_args
 
 from fluzo.core.events import Event, LiveUpdate, event_from_json
+from fluzo.core.named import NamedTuple
 from fluzo.core.records import AttemptState, OperationState, TaskState
 
 PROTOCOL_VERSION = 1

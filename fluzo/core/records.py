@@ -7,7 +7,9 @@ ending in `_seconds` are durations.
 
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import Literal, NamedTuple
+from typing import Literal
+
+from fluzo.core.named import NamedTuple
 
 
 class TaskState(StrEnum):

@@ -10,10 +10,11 @@ or let run is named by `consent_fingerprints`, and the user's consent is kept el
 import hashlib
 import json
 from collections.abc import Iterator, Mapping
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 from fluzo.core.checked import Unfit
 from fluzo.core.errors import ConfigError
+from fluzo.core.named import NamedTuple
 from fluzo.core.paths import SETTINGS_NAME
 from fluzo.core.settings_document import settings_document
 from fluzo.core.settings_model import (

@@ -3,8 +3,7 @@
 Invariant: they are derived from `settings_model`, so that whatever a table may hold can be added, field by field.
 """
 
-from typing import NamedTuple
-
+from fluzo.core.named import NamedTuple
 from fluzo.core.settings_model import Settings
 from fluzo.core.settings_registry import ID, SettingDescriptor, settings_of, tables_of
 

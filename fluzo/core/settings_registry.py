@@ -12,10 +12,11 @@ import types
 import typing
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
-from typing import Any, Literal, NamedTuple, cast
+from typing import Any, Literal, cast
 
 from fluzo.core.checked import REQUIRED, Field
 from fluzo.core.errors import ConfigError, UsageError
+from fluzo.core.named import NamedTuple
 from fluzo.core.settings_model import Apply, Node, Privacy, Settings
 
 Kind = Literal[

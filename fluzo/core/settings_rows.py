@@ -5,8 +5,8 @@ ranges are the registry's, never written a second time. Values that name a secre
 """
 
 from collections.abc import Mapping
-from typing import NamedTuple
 
+from fluzo.core.named import NamedTuple
 from fluzo.core.settings_entries import entry_kinds
 from fluzo.core.settings_model import Settings
 from fluzo.core.settings_registry import (

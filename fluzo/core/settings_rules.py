@@ -10,9 +10,10 @@ import ipaddress
 import math
 import re
 from collections.abc import Iterator, Mapping
-from typing import NamedTuple, cast
+from typing import cast
 from urllib.parse import urlsplit
 
+from fluzo.core.named import NamedTuple
 from fluzo.core.redact import make_redactor
 from fluzo.core.settings_model import ChatModel, DecisionModel, ModelEntry, Settings, StandingGrant
 from fluzo.core.settings_registry import ID, show_key

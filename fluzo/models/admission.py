@@ -14,9 +14,10 @@ import asyncio
 from collections import deque
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from fluzo.core.errors import CapacityError, ConfigError
+from fluzo.core.named import NamedTuple
 from fluzo.core.records import Purpose
 
 State = Literal["reserved", "dispatched", "uncertain"]

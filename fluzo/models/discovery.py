@@ -10,12 +10,13 @@ Sources: OpenAI API reference (models); llama.cpp server `meta.n_ctx`; vLLM `max
 import time
 from collections.abc import Mapping
 from types import TracebackType
-from typing import NamedTuple, Self
+from typing import Self
 from urllib.parse import urlsplit
 
 import httpx
 
 from fluzo.core.errors import ProviderError
+from fluzo.core.named import NamedTuple
 from fluzo.core.redact import make_redactor, printable
 from fluzo.models.endpoint import is_loopback
 from fluzo.models.failures import Kind, Report, classify, read_report

@@ -6,10 +6,10 @@ is not part of it: `Authorize` resolves it when a request is dispatched, so that
 
 import ipaddress
 from collections.abc import Callable
-from typing import NamedTuple
 from urllib.parse import urlsplit
 
 from fluzo.core.errors import ConfigError
+from fluzo.core.named import NamedTuple
 
 Authorize = Callable[[], str | None]
 """Gives the bearer token for one dispatch, or None for an endpoint without authentication."""

@@ -8,9 +8,10 @@ capacity, refused credentials, an invalid request and a redirect are final (PRD 
 import json
 import re
 from collections.abc import Mapping
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from fluzo.core.errors import ProviderError, Retry
+from fluzo.core.named import NamedTuple
 from fluzo.core.redact import Redactor, printable
 from fluzo.models.endpoint import ModelEndpoint, origin_of
 from fluzo.models.jsontext import clean, parse

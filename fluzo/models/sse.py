@@ -8,9 +8,9 @@ An own decoder, because two things are needed that the usual client libraries le
 """
 
 import re
-from typing import NamedTuple
 
 from fluzo.core.errors import ProviderError
+from fluzo.core.named import NamedTuple
 
 MAX_EVENT_BYTES = 8 * 1024 * 1024
 """Longest line and longest event: a whole file can be one tool argument, a whole disk cannot."""

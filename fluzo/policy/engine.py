@@ -3,8 +3,9 @@
 The strictest rule wins. Grants and YOLO are not seen here: they can settle a question, never a denial.
 """
 
-from typing import Literal, NamedTuple
+from typing import Literal
 
+from fluzo.core.named import NamedTuple
 from fluzo.core.paths import is_protected_path, is_secret_path
 from fluzo.core.records import Decision, Operation
 

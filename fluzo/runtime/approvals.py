@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, cast
+from typing import Literal, cast
 
 from fluzo.core.errors import Cancelled, FluzoError, InputRequired, PermissionDenied, PermissionRequired
 from fluzo.core.events import (
@@ -21,6 +21,7 @@ from fluzo.core.events import (
     QuestionAnswered,
     QuestionAsked,
 )
+from fluzo.core.named import NamedTuple
 from fluzo.core.outcome import count
 from fluzo.core.port import MAX_REASON_CHARACTERS
 from fluzo.core.records import Decision, Grant, Operation, OperationRecord

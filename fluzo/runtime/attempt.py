@@ -8,7 +8,7 @@ import logging
 import shlex
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from fluzo.context import assemble
 from fluzo.core.contracts import AttemptOutcome
@@ -28,6 +28,7 @@ from fluzo.core.events import (
     VerificationWaived,
     WarningRaised,
 )
+from fluzo.core.named import NamedTuple
 from fluzo.core.records import Attempt, AttemptState, Grant, Session, Task, TaskState
 from fluzo.runtime import result as results
 from fluzo.runtime.approvals import Approvals

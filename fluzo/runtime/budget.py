@@ -5,9 +5,9 @@ while nothing else of the task runs. What a server did not report stays an estim
 """
 
 from collections.abc import Callable
-from typing import NamedTuple
 
 from fluzo.core.errors import BudgetError
+from fluzo.core.named import NamedTuple
 from fluzo.core.records import Consumption, Limits, ModelRequest, Usage
 
 Clock = Callable[[], float]

@@ -5,13 +5,13 @@ when it fails, the old conversation stands and the task blocks with a reason of 
 """
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
 
 from fluzo.context import compact
 from fluzo.context.window import Window
 from fluzo.core.contracts import Infer
 from fluzo.core.errors import ContextError
 from fluzo.core.events import ContextCompacted, dumps
+from fluzo.core.named import NamedTuple
 from fluzo.core.records import Message, ModelRequest, Session, ToolSpec
 from fluzo.runtime.conversation import Conversation
 from fluzo.runtime.recorder import Recorder

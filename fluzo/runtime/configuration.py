@@ -9,11 +9,12 @@ import asyncio
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from fluzo.core.contracts import Storage
 from fluzo.core.errors import ConfigError, FluzoError, StorageError, UsageError
 from fluzo.core.events import ConfigurationChanged, Event, Scope
+from fluzo.core.named import NamedTuple
 from fluzo.core.port import Ack, ApplyConfigToActiveWork, SaveConfig
 from fluzo.core.redact import Redactor
 from fluzo.core.settings import Settings, check_settings, describe, main_model, plain, set_value

@@ -12,9 +12,10 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import closing, suppress
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 from fluzo.core.errors import FluzoError, StorageError, UsageError, WorkspaceError
+from fluzo.core.named import NamedTuple
 from fluzo.runtime import views
 from fluzo.storage import consent, queries
 from fluzo.storage.database import open_reader, translated

@@ -8,7 +8,7 @@ outcome leaves an operation that is unknown; nothing here ever repeats one.
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from fluzo.context.assemble import ledger
 from fluzo.context.sources import ScopedInstructions
@@ -39,6 +39,7 @@ from fluzo.core.events import (
     Payload,
     PlanUpdated,
 )
+from fluzo.core.named import NamedTuple
 from fluzo.core.records import (
     Decision,
     Operation,

@@ -6,11 +6,11 @@ Every tool call that was made known gets exactly one result, also when the attem
 
 import asyncio
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
 
 from fluzo.core.contracts import Agent, AgentContext, AgentRun, AttemptOutcome, Finish, Observations, ToolCalls
 from fluzo.core.errors import Cancelled, FluzoError, ProviderError, StorageError
 from fluzo.core.events import BudgetExhausted, LoopNoticed, Payload, TurnStarted
+from fluzo.core.named import NamedTuple
 from fluzo.core.records import Attempt, Message, Task, ToolCall
 from fluzo.runtime.budget import Budget
 from fluzo.runtime.conversation import Conversation

@@ -6,12 +6,13 @@ what counts is the reply that is committed.
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from fluzo.context.assemble import estimate_request, estimate_tokens
 from fluzo.context.window import Window
 from fluzo.core.errors import FluzoError
 from fluzo.core.events import LiveUpdate, RetryProgress, TextDelta, UsageSettled
+from fluzo.core.named import NamedTuple
 from fluzo.core.records import ModelReply, ModelRequest, Operation, Usage
 from fluzo.core.redact import RedactedStream, Redactor
 from fluzo.runtime.budget import Budget

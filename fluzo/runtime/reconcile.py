@@ -7,8 +7,8 @@ every difference is named. The plan has a digest, so that the user goes on from 
 import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from typing import NamedTuple
 
+from fluzo.core.named import NamedTuple
 from fluzo.core.records import Attempt, OperationRecord, OperationState, Task, TaskState
 from fluzo.runtime.workspace import Observed
 

@@ -1,9 +1,9 @@
 """The result object of a task: one JSON object, the same in every output (docs/headless.md)."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from fluzo.core.contracts import AttemptOutcome
+from fluzo.core.named import NamedTuple
 from fluzo.core.records import Attempt, Task
 from fluzo.runtime.harness import LoopHarness
 from fluzo.workspace.baseline import Changes

@@ -2,10 +2,11 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from fluzo.context.window import WindowRules
 from fluzo.core.contracts import Agent, ContextProvider, Policy, Router, Storage
+from fluzo.core.named import NamedTuple
 from fluzo.core.records import Limits
 from fluzo.core.redact import Redactor
 from fluzo.runtime.budget import Prices

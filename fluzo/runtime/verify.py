@@ -5,10 +5,11 @@ A pass counts only for the revision it was taken on; a file that changes afterwa
 
 from collections.abc import Awaitable, Callable, Sequence
 from shlex import join
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from fluzo.core.contracts import ExecutionBackend, Tool
 from fluzo.core.events import VerificationEnded, VerificationStarted
+from fluzo.core.named import NamedTuple
 from fluzo.core.records import ToolResult
 from fluzo.runtime.gate import Gate
 from fluzo.runtime.recorder import Recorder

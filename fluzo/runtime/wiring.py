@@ -3,13 +3,14 @@
 import asyncio
 import json
 from collections.abc import Awaitable, Callable, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from fluzo.context import assemble
 from fluzo.context.sources import ScopedInstructions
 from fluzo.context.window import Window
 from fluzo.core.contracts import AgentContext, Storage
 from fluzo.core.events import Payload
+from fluzo.core.named import NamedTuple
 from fluzo.core.records import Fragment, Message, Session, StoredMessage, Task, ToolCall
 from fluzo.runtime.approvals import Approvals
 from fluzo.runtime.budget import Budget

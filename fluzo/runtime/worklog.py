@@ -8,10 +8,10 @@ import hashlib
 import json
 import re
 from collections import Counter
-from typing import NamedTuple
 
 from fluzo.core.errors import LoopDetected
 from fluzo.core.events import LoopNoticed
+from fluzo.core.named import NamedTuple
 from fluzo.core.records import ToolCall, ToolResult
 
 MAX_COMMANDS = 10

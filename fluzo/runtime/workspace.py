@@ -3,9 +3,10 @@
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 from fluzo.core.errors import ToolError, WorkspaceError
+from fluzo.core.named import NamedTuple
 from fluzo.workspace import baseline as baselines
 from fluzo.workspace import discovery, files
 from fluzo.workspace.baseline import Baseline, Changes

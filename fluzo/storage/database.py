@@ -12,11 +12,11 @@ import stat
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple
 
 from peewee import PeeweeException, SqliteDatabase
 
 from fluzo.core.errors import StorageError
+from fluzo.core.named import NamedTuple
 from fluzo.storage import migrations
 from fluzo.storage.migrations import MIGRATIONS, Migration
 

@@ -8,9 +8,11 @@ import re
 import tomllib
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any
 
 import tomlkit
+
+from fluzo.core.named import NamedTuple
 
 Path = tuple[str, ...]
 

@@ -17,9 +17,9 @@ import stat
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import NamedTuple
 
 from fluzo.core.errors import ConfigError
+from fluzo.core.named import NamedTuple
 from fluzo.core.redact import printable
 from fluzo.core.settings import Effective, Problem, Settings, check_settings, effective_values, parse_value, set_value
 

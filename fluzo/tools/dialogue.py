@@ -2,10 +2,11 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple, cast
+from typing import cast
 
 from fluzo.core.contracts import ExecutionBackend
 from fluzo.core.errors import ToolError
+from fluzo.core.named import NamedTuple
 from fluzo.core.records import Operation, ToolResult, ToolSpec
 from fluzo.core.text import one_line, well_formed
 

@@ -7,8 +7,8 @@ cannot cover another change. What is too long or not text is represented by the 
 import difflib
 import hashlib
 from collections.abc import Iterator
-from typing import NamedTuple
 
+from fluzo.core.named import NamedTuple
 from fluzo.core.text import decode, shown_name
 
 CONTEXT_LINES = 3

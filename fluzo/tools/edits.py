@@ -7,9 +7,9 @@ line end that the file has at that place.
 
 import difflib
 import re
-from typing import NamedTuple
 
 from fluzo.core.errors import ToolError
+from fluzo.core.named import NamedTuple
 from fluzo.core.text import decode, well_formed
 from fluzo.tools.shared import encoded
 

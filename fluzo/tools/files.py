@@ -8,10 +8,11 @@ leaves the last check to the backend, which writes only over the bound version.
 import asyncio
 from collections.abc import Mapping
 from hashlib import sha256
-from typing import NamedTuple, cast
+from typing import cast
 
 from fluzo.core.contracts import ExecutionBackend, FileContent
 from fluzo.core.errors import ToolError
+from fluzo.core.named import NamedTuple
 from fluzo.core.records import ABSENT, Action, FileVersion, Operation, ToolResult, ToolSpec
 from fluzo.core.text import shown_name
 from fluzo.tools import diff, reading

@@ -8,10 +8,11 @@ helper is the backend's promise.
 import asyncio
 import re
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple, cast
+from typing import cast
 
 from fluzo.core.contracts import ExecutionBackend, GitRequest
 from fluzo.core.errors import ToolError
+from fluzo.core.named import NamedTuple
 from fluzo.core.records import Operation, ProcessResult, ToolResult, ToolSpec
 from fluzo.core.text import cut_middle, decode, one_line, shown_name, visible, well_formed
 from fluzo.tools import git_changes

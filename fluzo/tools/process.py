@@ -8,10 +8,11 @@ import asyncio
 import shlex
 import signal
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple, cast
+from typing import cast
 
 from fluzo.core.contracts import ExecutionBackend, ProcessRequest
 from fluzo.core.errors import ToolError
+from fluzo.core.named import NamedTuple
 from fluzo.core.records import Operation, ProcessResult, ToolResult, ToolSpec
 from fluzo.core.text import clean_output, cut_middle, one_line
 from fluzo.tools.shared import ToolLimits, normal_path

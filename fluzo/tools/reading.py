@@ -1,8 +1,7 @@
 """A file's bytes as numbered text for the model: pages by lines and bytes, and notes on what text cannot show."""
 
-from typing import NamedTuple
-
 from fluzo.core.errors import ToolError
+from fluzo.core.named import NamedTuple
 from fluzo.core.records import FileVersion
 from fluzo.core.text import decode, shown_name, well_formed
 

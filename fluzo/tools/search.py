@@ -1,9 +1,10 @@
 """Finding things: the list of files and the search in their text. Both are bounded and say when they were cut."""
 
 from collections.abc import Mapping
-from typing import NamedTuple, cast
+from typing import cast
 
 from fluzo.core.contracts import ExecutionBackend, ListedFile
+from fluzo.core.named import NamedTuple
 from fluzo.core.records import Operation, ToolResult, ToolSpec
 from fluzo.core.text import one_line, shown_name
 from fluzo.tools.shared import ToolLimits, done, normal_path

@@ -5,9 +5,9 @@ Whether it stays inside the workspace is decided by the backend, which resolves 
 """
 
 from collections.abc import Mapping
-from typing import NamedTuple
 
 from fluzo.core.errors import ToolError
+from fluzo.core.named import NamedTuple
 from fluzo.core.records import FileVersion, ToolResult
 from fluzo.core.text import cut_middle, shown_name, well_formed
 

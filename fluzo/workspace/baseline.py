@@ -11,9 +11,10 @@ import os
 import stat
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from fluzo.core.errors import FluzoError
+from fluzo.core.named import NamedTuple
 from fluzo.core.paths import is_protected_path
 from fluzo.core.records import ABSENT, FileVersion
 from fluzo.workspace import files

@@ -2,7 +2,9 @@
 
 import difflib
 from collections.abc import Iterator
-from typing import Literal, NamedTuple
+from typing import Literal
+
+from fluzo.core.named import NamedTuple
 
 MAX_COMPARED_LINES = 20_000
 """Between the first and last difference; beyond that the whole stretch is shown as replaced, which is quick."""

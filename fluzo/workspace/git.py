@@ -11,10 +11,10 @@ import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
 
 from fluzo.core.contracts import GitRequest
 from fluzo.core.errors import StorageError, ToolError
+from fluzo.core.named import NamedTuple
 from fluzo.core.paths import SETTINGS_NAME, STORE_NAME, is_protected_path
 from fluzo.workspace import gitrun
 from fluzo.workspace.identity import Root

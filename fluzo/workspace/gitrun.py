@@ -10,9 +10,9 @@ import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 from fluzo.core.errors import WorkspaceError
+from fluzo.core.named import NamedTuple
 from fluzo.workspace.environment import clean_path
 
 TIMEOUT_SECONDS = 120.0

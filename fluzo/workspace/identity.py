@@ -18,9 +18,9 @@ import time
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import NamedTuple
 
 from fluzo.core.errors import WorkspaceError
+from fluzo.core.named import NamedTuple
 from fluzo.workspace import gitrun
 
 

@@ -13,9 +13,9 @@ import os
 import stat
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import NamedTuple
 
 from fluzo.core.errors import FluzoError, ToolError, WorkspaceError
+from fluzo.core.named import NamedTuple
 from fluzo.core.paths import PROTECTED_NAMES, is_protected_path
 from fluzo.workspace.identity import Root, workspace_identity
 from fluzo.workspace.syscalls import RESOLVE_BENEATH, RESOLVE_NO_MAGICLINKS, RESOLVE_NO_SYMLINKS, openat2

@@ -4,8 +4,9 @@ Invariant: it is looked at and never changed, with and without a task, and both 
 of them is read are bounded; what was not compared is named as that. Everything here blocks; call it in a thread.
 """
 
-from typing import Literal, NamedTuple
+from typing import Literal
 
+from fluzo.core.named import NamedTuple
 from fluzo.core.paths import is_secret_path
 from fluzo.workspace.baseline import MAX_KEPT_BYTES, FileChange, Report, from_blob, snapshot_of
 from fluzo.workspace.git import Git, StatusEntry
