@@ -19,15 +19,21 @@ if TYPE_CHECKING:
     from .app import Screen
 
 
+_WHEN_SMALL = ("interrupt", "deny", "suspend", "redraw")
+"""What can be done while the screen is too small to show anything; nothing is done blindly."""
+
+
 def bindings(screen: "Screen") -> KeyBindings:
     """The keys of the registry, each active in its context; what the composer needs beyond it stands below."""
     keys = KeyBindings()
     in_composer = Condition(lambda: screen.body.focus == "composer")
+    small = Condition(lambda: screen.layout.size == "too small")
     filters: dict[str, Filter] = {
-        "composer": in_composer,
+        "composer": in_composer & ~small,
         "transcript": Condition(lambda: screen.body.focus == "transcript"),
-        "global": Condition(lambda: True),
+        "global": ~small,
     }
+    keys.add(Keys.Any, filter=small & ~in_composer, eager=True)(lambda event: None)
     special = ("enter", "tab", "escape")
     for action in screen.registry.actions.values():
         where = filters.get(action.context)
@@ -37,13 +43,14 @@ def bindings(screen: "Screen") -> KeyBindings:
             parsed = parse_key(shown)
             if parsed[0] in special and len(parsed) == 1 and action.context != "transcript":
                 continue
-            keys.add(*parsed, filter=where)(_call(screen, action.id))
-    _composer_keys(screen, keys, in_composer)
-    no_view = Condition(lambda: not screen.views)
+            always = action.id in _WHEN_SMALL
+            keys.add(*parsed, filter=always or where, eager=small if always else False)(_call(screen, action.id))
+    _composer_keys(screen, keys, in_composer, small)
+    no_view = ~small & Condition(lambda: not screen.views)
     keys.add("escape")(lambda event: escape(screen))
     keys.add("tab", filter=no_view & ~in_composer)(lambda event: focus_next(screen))
     keys.add("s-tab", filter=no_view)(lambda event: focus_next(screen, -1))
-    offered = Condition(lambda: DEV_MENU.id in screen.registry.actions)
+    offered = ~small & Condition(lambda: DEV_MENU.id in screen.registry.actions)
     keys.add(*parse_key(DEV_MENU.keys[0]), filter=offered)(_call(screen, DEV_MENU.id))
     held = Condition(lambda: screen.transcript.pointer.held)
     keys.add(Keys.Vt100MouseEvent, filter=held)(screen.body.dragging.event)
@@ -61,22 +68,26 @@ def _call(screen: "Screen", action_id: str) -> Callable[[KeyPressEvent], None]:
     return call
 
 
-def _composer_keys(screen: "Screen", keys: KeyBindings, here: Filter) -> None:
+def _composer_keys(screen: "Screen", keys: KeyBindings, here: Filter, small: Filter) -> None:
     composer = screen.composer
-    plain: dict[str, Callable[[], object]] = {
+    acts: dict[str, Callable[[], object]] = {
         "enter": lambda: enter(screen),
         "tab": lambda: _tab(screen),
         "up": lambda: _vertical(screen, -1),
         "down": lambda: _vertical(screen, 1),
         "c-d": lambda: _delete_or_quit(screen),
+    }
+    edits: dict[str, Callable[[], object]] = {
         "left": lambda: composer.move(-1),
         "right": lambda: composer.move(1),
         "c-b": lambda: composer.move(-1),
         "c-f": lambda: composer.move(1),
         "backspace": composer.backspace,
     }
-    for key, call in plain.items():
+    for key, call in edits.items():
         keys.add(key, filter=here)(partial(_plain, call))
+    for key, call in acts.items():
+        keys.add(key, filter=here & ~small)(partial(_plain, call))
 
     @keys.add(Keys.BracketedPaste, filter=here)
     def paste(event: KeyPressEvent) -> None:

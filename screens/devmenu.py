@@ -228,7 +228,7 @@ class DeveloperMenu:
 
     def _focused(self, window: Window | None) -> None:
         self._entry.shown = window is not None
-        self._screen.app.layout.focus(window or self.focus)
+        self._screen.body.focus_on(window or self.focus)
 
     def _searched(self) -> None:
         shown = self._shown()

@@ -137,7 +137,7 @@ class Changes:
     def _focused(self, window: Window | None) -> None:
         self.focus = window or self._windows[self._mode]
         if self._screen.views and self._screen.views[-1] is self:
-            self._screen.app.layout.focus(self.focus)
+            self._screen.body.focus_on(self.focus)
 
     def _open(self, number: int) -> None:
         if not 0 <= number < len(self._files):

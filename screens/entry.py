@@ -136,7 +136,7 @@ def with_find(screen: "Screen", page: "View", sheet: Sheet) -> AnyContainer:
 
     def focused(window: Window | None) -> None:
         page.focus = window or text
-        screen.app.layout.focus(page.focus)
+        screen.body.focus_on(page.focus)
 
     sheet.act("pager.next", lambda: sheet.seek(1))
     sheet.act("pager.previous", lambda: sheet.seek(-1))

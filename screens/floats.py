@@ -17,8 +17,8 @@ _EDGE = "class:border.focus class:bg.overlay"
 
 
 def box_size(screen: "Screen") -> tuple[int, int]:
-    """Columns and rows of a float, edges counted."""
-    return min(WIDTH, screen.layout.columns - 4), min(HEIGHT, screen.layout.rows - 6)
+    """Columns and rows of a float, edges counted; never fewer than it needs, though a small screen cuts it off."""
+    return max(min(WIDTH, screen.layout.columns - 4), 20), max(min(HEIGHT, screen.layout.rows - 6), 5)
 
 
 def boxed(

@@ -208,7 +208,7 @@ class ListPage:
     def _focused(self, window: Window | None) -> None:
         """The list has the keyboard again for None; a search that found its words stays on."""
         self.focus = window or self._window
-        self._screen.app.layout.focus(self.focus)
+        self._screen.body.focus_on(self.focus)
 
     # --- drawing
 

@@ -152,5 +152,5 @@ class OpenViews(list[View]):
         self._screen.changed()
 
     def _focus(self, view: View) -> None:
-        self._screen.app.layout.focus(view.focus)
+        self._screen.body.focus_on(view.focus)
         self._screen.changed()

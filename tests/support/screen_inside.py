@@ -12,6 +12,7 @@ from prompt_toolkit.input import create_pipe_input
 from prompt_toolkit.input.vt100_parser import Vt100Parser
 from prompt_toolkit.key_binding.key_processor import KeyPress, _Flush
 from prompt_toolkit.output import ColorDepth
+from support.screen import Picture
 from support.scripted_port import ScriptedPort, event
 
 from fluzo.core import events
@@ -64,15 +65,17 @@ class FakeTerminal(StringIO):
 class ScriptedScreen:
     """The real screen without a terminal. `keys` are handled at once, without a frame between them."""
 
-    def __init__(self, screen: Screen, terminal: FakeTerminal, port: ScriptedPort, clock: FakeClock) -> None:
+    def __init__(
+        self, screen: Screen, terminal: FakeTerminal, port: ScriptedPort, clock: FakeClock, size: list[int]
+    ) -> None:
         self.screen = screen
+        self._size = size
         self.terminal = terminal
         self.port = port
         self.clock = clock
         self._pressed: list[KeyPress] = []
         self._parser = Vt100Parser(self._pressed.append)
-        size = screen.app.output.get_size()
-        self._picture = pyte.Screen(size.columns, size.rows)
+        self._picture = Picture(*size)
         self._stream = pyte.Stream(self._picture)
         self.written = ""
 
@@ -88,6 +91,11 @@ class ScriptedScreen:
             processor.feed(_Flush)  # What the toolkit feeds when nothing follows an Escape.
             processor.process_keys()
 
+    def resizes(self, columns: int, rows: int) -> None:
+        self._size[:] = columns, rows
+        self._picture.resize(rows, columns)
+        self.screen.app._on_resize()
+
     def lay_out(self) -> None:
         """All of a frame but the drawing."""
         self.screen.frames.before(None)
@@ -102,6 +110,12 @@ class ScriptedScreen:
         self.written += written
         self._stream.feed(written)
         return [row.rstrip() for row in self._picture.display]
+
+    def draw_anew(self) -> list[str]:
+        """Draw everything from nothing; the rows that an emulator shows which has seen nothing before."""
+        self._picture.reset()
+        self.screen.app.renderer.reset()
+        return self.draw()
 
     def approvals(self) -> list[AnswerPermission]:
         return [item for item in self.port.commands if isinstance(item, AnswerPermission) and item.answer != "deny"]
@@ -148,14 +162,14 @@ def inside(
         TaskDetail: {"task": {}, "failure": None},
     }
     port = ScriptedPort([], {**known, **(answers or {})})
-    clock, terminal = FakeClock(), FakeTerminal()
+    clock, terminal, size = FakeClock(), FakeTerminal(), [columns, rows]
     told = facts or {"model": "scripted", "endpoint": "http://127.0.0.1:1/v1"}
     runtime = Runtime(port, "/w", told, lambda: None)
     environ = {"TERM": "xterm-256color", "COLORTERM": "truecolor"}
 
     async def run() -> None:
         with create_pipe_input() as keyboard:
-            output = ScreenOutput(terminal, lambda: Size(rows=rows, columns=columns), term="xterm-256color")
+            output = ScreenOutput(terminal, lambda: Size(rows=size[1], columns=size[0]), term="xterm-256color")
             screen = Screen(
                 options or Options("~/w", environ=environ),
                 lambda: lambda: runtime,
@@ -164,7 +178,7 @@ def inside(
                 clock=clock,
             )
             screen.depth = depth
-            shown = ScriptedScreen(screen, terminal, port, clock)
+            shown = ScriptedScreen(screen, terminal, port, clock, size)
             running = asyncio.ensure_future(screen._run())
             while not screen.app.is_running or screen.frames.drawn == 0 or screen.state.phase != "ready":
                 await asyncio.sleep(0)
