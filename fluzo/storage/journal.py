@@ -13,8 +13,9 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
-from typing import TypeVar
+from typing import NoReturn, TypeVar
 
 from peewee import PeeweeException, SqliteDatabase
 
@@ -39,6 +40,7 @@ from fluzo.storage.writer import WriterThread
 T = TypeVar("T")
 
 _READERS = 2
+_FAILURES = (sqlite3.Error, PeeweeException, OSError, StorageError)
 _OUTCOMES = frozenset({OperationState.KNOWN_RESULT, OperationState.UNKNOWN, OperationState.REFUSED})
 
 
@@ -158,11 +160,11 @@ class Journal:
         return await self.commit(operation, *records, events=events)
 
     async def _write(self, apply: Callable[[sqlite3.Connection], T]) -> T:
-        return await self._writer.run(lambda: self._transact(apply))
+        return await self._writer.run(partial(self._transact, apply))
 
     def _transact(self, apply: Callable[[sqlite3.Connection], T]) -> T:
         connection = self._admit_write()
-        with self._guarded():
+        try:
             connection.execute("BEGIN IMMEDIATE")
             try:
                 result = apply(connection)
@@ -173,6 +175,8 @@ class Journal:
                     connection.execute("ROLLBACK")
                 raise
             return result
+        except _FAILURES as exc:
+            self._fail(exc)
 
     def _admit_write(self) -> sqlite3.Connection:
         """The writer's connection, while there is reason to trust what it says."""
@@ -330,16 +334,19 @@ class Journal:
 
     @contextmanager
     def _guarded(self) -> Iterator[None]:
-        """Translate failures, and remember damage: a store that is damaged somewhere takes no more work."""
         try:
             yield
-        except (sqlite3.Error, PeeweeException, OSError, StorageError) as exc:
-            error = exc if isinstance(exc, StorageError) else storage_error(exc)
-            if error.code == "store_damaged":
-                self._damage = error
-            if error is exc:
-                raise
-            raise error from exc
+        except _FAILURES as exc:
+            self._fail(exc)
+
+    def _fail(self, exc: Exception) -> NoReturn:
+        """Raise what a failure means, and remember damage: a store that is damaged somewhere takes no more work."""
+        error = exc if isinstance(exc, StorageError) else storage_error(exc)
+        if error.code == "store_damaged":
+            self._damage = error
+        if error is exc:
+            raise exc
+        raise error from exc
 
     async def _off(self, work: Callable[[], T]) -> T:
         """Run blocking work that does not write to the database."""

@@ -7,7 +7,8 @@ stay what they were, because JSON is written in ASCII.
 """
 
 import json
-from collections.abc import Sequence
+import json.encoder
+from collections.abc import Callable, Sequence
 from enum import StrEnum
 from operator import attrgetter, itemgetter
 from typing import Any
@@ -36,8 +37,19 @@ from fluzo.core.records import (
 # --- fields ---------------------------------------------------------------------------------------------------
 
 
-# One encoder for all rows: json.dumps would build one a call. ASCII, so that any Python text survives.
-_encode = json.JSONEncoder(ensure_ascii=True, separators=(",", ":"), default=str).encode
+def _make_encode() -> Callable[[Any], str]:
+    """An encoder in ASCII, so that any Python text survives.
+
+    `json` builds the part in C anew for each value, which takes longer than its work on a row; here it is built once.
+    """
+    make = getattr(json.encoder, "c_make_encoder", None)
+    if make is None:
+        return json.JSONEncoder(ensure_ascii=True, separators=(",", ":"), default=str).encode
+    pieces = make(None, str, json.encoder.encode_basestring_ascii, None, ":", ",", False, False, True)
+    return lambda value: "".join(pieces(value, 0))
+
+
+_encode = _make_encode()
 
 
 def scrub(text: str) -> str:
@@ -45,9 +57,11 @@ def scrub(text: str) -> str:
     return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
+# Where a value crosses by a plain function, that is the method: one call less for each of twenty columns.
+
+
 class Words(TextField):
-    def db_value(self, value: Any) -> Any:
-        return scrub(value)
+    db_value = staticmethod(scrub)
 
 
 class Reference(TextField):
@@ -65,16 +79,14 @@ class Choice(TextField):
         super().__init__()
         self.kind = kind
 
-    def db_value(self, value: Any) -> Any:
-        return value.value
+    db_value = staticmethod(attrgetter("value"))
 
     def python_value(self, value: Any) -> Any:
         return self.kind(value)
 
 
 class Json(TextField):
-    def db_value(self, value: Any) -> Any:
-        return _encode(value)
+    db_value = staticmethod(_encode)
 
     def python_value(self, value: Any) -> Any:
         return json.loads(value)
