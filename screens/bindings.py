@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 _WHEN_SMALL = ("interrupt", "deny", "suspend", "redraw")
-"""What can be done while the screen is too small to show anything; nothing is done blindly."""
+"""What can be done, with Esc, while the screen is too small to show anything; nothing is done blindly."""
 
 
 def bindings(screen: "Screen") -> KeyBindings:
@@ -47,7 +47,7 @@ def bindings(screen: "Screen") -> KeyBindings:
             keys.add(*parsed, filter=always or where, eager=small if always else False)(_call(screen, action.id))
     _composer_keys(screen, keys, in_composer, small)
     no_view = ~small & Condition(lambda: not screen.views)
-    keys.add("escape")(lambda event: escape(screen))
+    keys.add("escape", eager=small & ~in_composer)(lambda event: escape(screen))
     keys.add("tab", filter=no_view & ~in_composer)(lambda event: focus_next(screen))
     keys.add("s-tab", filter=no_view)(lambda event: focus_next(screen, -1))
     offered = ~small & Condition(lambda: DEV_MENU.id in screen.registry.actions)

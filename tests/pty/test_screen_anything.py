@@ -147,12 +147,17 @@ def test_a_page_that_was_open_when_the_screen_became_too_small_has_the_keyboard_
         assert "Keys" in picture(shown)
         shown.resizes(20, 5)
         shown.draw()
-        shown.keys("abc\r\x1b")
+        shown.keys("abc\r")
         shown.resizes(80, 24)
         assert "Keys" in picture(shown)
         assert shown.screen.composer.text == ""
         shown.keys("\x1b[6~")
         assert "rows 1 to" not in picture(shown)
+        shown.resizes(20, 5)
+        shown.draw()
+        shown.keys("\x1b")
+        shown.resizes(80, 24)
+        assert "Type a task" in picture(shown)
 
     inside(work, options=Options("~/src/ledger", environ=ENVIRON), answers=answers(), facts=scenes.FACTS)
 
