@@ -103,6 +103,21 @@ def row_cells(line: tuple[Any, ...], style: str, width: int, left: int) -> Mappi
     return cells
 
 
+def without_halves(row: dict[int, Char], columns: int) -> None:
+    """A blank in place of each half of a wide character whose other half is covered or beyond the last column.
+
+    A terminal cannot show the half, and what is written after it would stand a column beside its place.
+    """
+    for column in [column for column, char in row.items() if char.width != 1]:
+        char, before, after = row[column], row.get(column - 1), row.get(column + 1)
+        if char.width:
+            whole = column + 1 < columns and after is not None and not after.char
+        else:
+            whole = before is not None and before.width > 1
+        if not whole:
+            row[column] = _char(" ", char.style)
+
+
 def changed_rows_only(compare: Callable[..., Any]) -> Callable[..., Any]:
     """The toolkit's comparison of two frames, in its place where only some rows differ. Ends the previous frame."""
 
@@ -121,6 +136,8 @@ def changed_rows_only(compare: Callable[..., Any]) -> Callable[..., Any]:
         arguments = (app, output, screen, cursor, depth, previous, last_style, is_done)
         size = more["size"]
         if previous is None or is_done or more["previous_width"] != size.columns or screen.height != previous.height:
+            for row in screen.data_buffer.values():
+                without_halves(row, size.columns)
             return compare(*arguments, **more)  # Everything is written anew, or nearly.
         output.hide_cursor()
         looks = more["attrs_for_style_string"], more["style_string_has_style"]
@@ -129,6 +146,7 @@ def changed_rows_only(compare: Callable[..., Any]) -> Callable[..., Any]:
         for number in range(min(screen.height, size.rows)):
             row, before = new[number], old[number]
             if row != before:
+                without_halves(row, size.columns)
                 pen.row(number, row, before)
         pen.move(*screen.get_cursor_position(app.layout.current_window))
         pen.reset()

@@ -1,8 +1,10 @@
 import random
 from functools import partial
 from io import StringIO
+from itertools import pairwise
 from typing import Any
 
+import pyte
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -16,7 +18,10 @@ from prompt_toolkit.layout.controls import UIContent, UIControl
 from prompt_toolkit.layout.mouse_handlers import MouseHandlers
 from prompt_toolkit.layout.screen import Screen, WritePosition
 from prompt_toolkit.mouse_events import MouseButton, MouseEvent, MouseEventType
+from prompt_toolkit.output import ColorDepth
 from prompt_toolkit.output.vt100 import Vt100_Output
+from prompt_toolkit.utils import get_cwidth
+from support.screen import Picture
 
 from fluzo.screens.canvas import RowsWindow
 from fluzo.screens.controls import rows_content
@@ -95,8 +100,8 @@ def test_the_mouse_is_told_in_cells() -> None:
     assert [event.position for event in control.events] == [Point(4, 0), Point(9, 2)]
 
 
-def written(before: Screen | None, after: Screen, plain: bool) -> str:
-    """What the terminal gets for the step from one frame to the next."""
+def written(before: Screen | None, after: Screen, plain: bool, depth: ColorDepth | None = None) -> str:
+    """What the terminal gets for the step from one frame to the next; the cursor is in the first cell before it."""
     out = StringIO()
     output = Vt100_Output(out, lambda: Size(rows=HEIGHT + 2, columns=WIDTH + 3), term="xterm-256color")
     app: Application[None] = Application(Layout(Window(Rows([]))), input=DummyInput(), output=output, full_screen=True)
@@ -110,7 +115,7 @@ def written(before: Screen | None, after: Screen, plain: bool) -> str:
         output,
         after,
         Point(0, 0),
-        app.color_depth,
+        depth or app.color_depth,
         before,
         None,
         False,
@@ -121,6 +126,48 @@ def written(before: Screen | None, after: Screen, plain: bool) -> str:
         previous_width=WIDTH + 3,
     )
     return "".join(output._buffer)
+
+
+def cells_of(picture: pyte.Screen) -> list[list[Any]]:
+    """What an emulator shows, the second halves of wide characters as part of the first."""
+    return [[picture.buffer[y][x] for x in range(picture.columns)] for y in range(picture.lines)]
+
+
+def covered(source: random.Random) -> Screen:
+    """A frame of rows with wide characters, part of it under a box whose edges may cut some in two."""
+    lines: list[Line] = [[("class:text.muted", "\u6f22\u5b57" * source.randrange(6) + "ab")] for _ in range(HEIGHT)]
+    screen, _ = drawn(RowsWindow(Rows(lines)))
+    if source.random() < 0.7:
+        left, width = source.randrange(3, WIDTH), source.randrange(1, 5)
+        box = RowsWindow(Rows([[("bold", "|" * width)] for _ in range(HEIGHT)]))
+        box.write_to_screen(screen, MouseHandlers(), WritePosition(left, 2, width, HEIGHT), "", True, None)
+    return screen
+
+
+@pytest.mark.parametrize("depth", [ColorDepth.TRUE_COLOR, ColorDepth.DEPTH_4_BIT, ColorDepth.MONOCHROME])
+def test_frames_whose_wide_characters_are_cut_show_what_one_drawn_from_nothing_shows(depth: ColorDepth) -> None:
+    source = random.Random(7)
+    picture = Picture(WIDTH + 3, HEIGHT + 2)
+    stream = pyte.Stream(picture)
+    app: Application[None] = Application(Layout(Window(Rows([]))), input=DummyInput())
+    with set_app(app):
+        before = None
+        for _ in range(15):
+            state = source.getstate()
+            frame = covered(source)
+            source.setstate(state)
+            same = covered(source)
+            stream.feed("\x1b[H" + written(before, frame, plain=False, depth=depth))
+            fresh = Picture(WIDTH + 3, HEIGHT + 2)
+            pyte.Stream(fresh).feed(written(None, same, plain=False, depth=depth))
+            assert cells_of(picture) == cells_of(fresh)
+            halves = [cell for row in cells_of(picture) for cell, right in pairwise(row) if is_half(cell, right)]
+            assert not halves
+            before = frame
+
+
+def is_half(cell: Any, right: Any) -> bool:
+    return (get_cwidth(cell.data) == 2) != (right.data == "")
 
 
 @pytest.mark.parametrize("seed", range(20))
