@@ -15,6 +15,8 @@ from .text import TAB_COLUMNS, drawable
 
 _HUNK = re.compile(r"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
 _FILE = "diff --git "
+_ESCAPED = re.compile(r'\\([abtnvfr"\\]|[0-7]{3})')
+_PLAIN = dict(zip('abtnvfr"\\', '\a\b\t\n\v\f\r"\\', strict=True))
 _WORD = re.compile(r"\w+|\s+|.", re.DOTALL)
 MAX_MARKED = 400
 """Characters of a line up to which its changed words are marked."""
@@ -125,8 +127,14 @@ def _parts(diff: str) -> Iterator[tuple[str, tuple[str, ...]]]:
 
 
 def _path(line: str) -> str:
-    """The path of `diff --git a/P b/P`; of a renamed file the new one, as well as it can be told."""
+    """The path of `diff --git a/P b/P`; of a renamed file the new one, as well as it can be told.
+
+    Git quotes both when there is a control character in them.
+    """
     names = line.removeprefix(_FILE)
+    if names.startswith('"a/') and names.endswith('"'):
+        quoted = names[3 : (len(names) - 1) // 2 - 1]
+        return _ESCAPED.sub(lambda found: _PLAIN.get(found[1]) or chr(int(found[1], 8)), quoted)
     path = names[2 : 2 + (len(names) - 5) // 2]
     return path if names == f"a/{path} b/{path}" else names.rpartition(" b/")[2]
 

@@ -18,7 +18,7 @@ from fluzo.core.named import NamedTuple
 from fluzo.core.paths import is_protected_path
 from fluzo.core.records import ABSENT, FileVersion
 from fluzo.workspace import files
-from fluzo.workspace.diff import Difference, changed_lines, compare
+from fluzo.workspace.diff import Difference, changed_lines, compare, header
 from fluzo.workspace.git import Git, Status, StatusEntry
 from fluzo.workspace.jail import Jail
 from fluzo.workspace.leftovers import put_away
@@ -32,6 +32,8 @@ MAX_OWN_STRETCHES = 500
 
 Lines = tuple[tuple[int, int], ...]
 _NO_FILE = "000000"
+_STAT = "stat:"
+"""Begins the version of what was not read."""
 
 
 class Snapshot(NamedTuple):
@@ -231,7 +233,7 @@ class Report:
         size = len(text.encode("utf-8", "surrogatepass"))
         if size > self.room:
             self.truncated = True
-            text = f"diff --git a/{path} b/{path}\n(diff of {size} bytes not shown)\n"
+            text = f"{header(path)}(diff of {size} bytes not shown)\n"
         else:
             self.room -= size
         self.parts.append(text)
@@ -242,7 +244,9 @@ def _difference(path: str, before: Snapshot, after: Snapshot) -> Difference:
     unknown = [s for s in (before, after) if s.data is None and not s.version.absent]
     if unknown:
         sizes = f"{before.version.size_bytes} -> {after.version.size_bytes} bytes"
-        return Difference(f"diff --git a/{path} b/{path}\n({sizes}; too large to compare line by line)\n", 0, 0)
+        large = max(before.version.size_bytes, after.version.size_bytes) > MAX_KEPT_BYTES or before.data is None
+        why = f"{sizes}; too large to compare line by line" if large else "it is no plain file that can be read now"
+        return Difference(f"{header(path)}({why})\n", 0, 0)
     return compare(path, before.data, after.data, (before.mode, after.mode))
 
 
@@ -272,10 +276,11 @@ def _revision(status: Status, snapshots: Mapping[str, Snapshot]) -> str:
     return hashlib.sha256(text.encode("ascii")).hexdigest()
 
 
-def snapshot_of(jail: Jail, path: str, keep_bytes: int) -> Snapshot:
-    """One path as it is now; links are taken as links, what is neither file nor link by its identity."""
+def snapshot_of(jail: Jail, path: str, keep_bytes: int, read_bytes: int = files.MAX_FILE_BYTES) -> Snapshot:
+    """One path as it is now; links are taken as links, what is neither file nor link by its identity, as is a file
+    larger than `read_bytes`."""
     try:
-        return _look(jail, path, keep_bytes)
+        return _look(jail, path, keep_bytes, read_bytes)
     except FileNotFoundError:
         return Snapshot(ABSENT)
     except FluzoError as exc:
@@ -285,14 +290,19 @@ def snapshot_of(jail: Jail, path: str, keep_bytes: int) -> Snapshot:
         return Snapshot(FileVersion(f"unreadable:{exc.code}"), "100644")
 
 
-def _look(jail: Jail, path: str, keep_bytes: int) -> Snapshot:
+def is_read(snapshot: Snapshot) -> bool:
+    """Whether all of it was read to know its version."""
+    return not snapshot.version.digest.startswith(_STAT)
+
+
+def _look(jail: Jail, path: str, keep_bytes: int, read_bytes: int) -> Snapshot:
     with jail.open(path, follow=False) as handle:
         found = handle.stat
         if stat.S_ISLNK(found.st_mode):
             target = os.readlink(b"", dir_fd=handle.fd)
             version = FileVersion(hashlib.sha256(target).hexdigest(), len(target), found.st_dev, found.st_ino)
             return Snapshot(version, "120000", target)
-    if not stat.S_ISREG(found.st_mode) or found.st_size > files.MAX_FILE_BYTES:
+    if not stat.S_ISREG(found.st_mode) or found.st_size > read_bytes:
         return Snapshot(_unread(found), "160000" if stat.S_ISDIR(found.st_mode) else _mode(found))
     content = files.read(jail, path, keep_bytes)
     whole = len(content.data) == content.size_bytes
@@ -305,5 +315,5 @@ def _mode(found: os.stat_result) -> str:
 
 def _unread(found: os.stat_result) -> FileVersion:
     """A version that is not a digest of content: too large to read at every look, or nothing to read."""
-    mark = f"stat:{found.st_size}:{found.st_mtime_ns}:{found.st_ctime_ns}"
+    mark = f"{_STAT}{found.st_size}:{found.st_mtime_ns}:{found.st_ctime_ns}"
     return FileVersion(mark, found.st_size, found.st_dev, found.st_ino)

@@ -9,6 +9,11 @@ from fluzo.core.named import NamedTuple
 MAX_COMPARED_LINES = 20_000
 """Between the first and last difference; beyond that the whole stretch is shown as replaced, which is quick."""
 CONTEXT_LINES = 3
+_ESCAPES = str.maketrans(
+    {chr(code): f"\\{code:03o}" for code in (*range(32), 127)}
+    | {chr(code): f"\\{letter}" for code, letter in zip(range(7, 14), "abtnvfr", strict=True)}
+    | {'"': r"\"", "\\": r"\\"}
+)
 
 
 class Difference(NamedTuple):
@@ -21,9 +26,20 @@ def is_binary(data: bytes) -> bool:
     return b"\0" in data[:8000]  # The length Git looks at.
 
 
+def header(path: str) -> str:
+    """The line that a file's part of a diff begins with; nothing in a name can begin another one."""
+    return f"diff --git {_named('a/', path)} {_named('b/', path)}\n"
+
+
+def _named(side: str, path: str) -> str:
+    """A path in a header, quoted as Git does it (git-config(1), core.quotePath): control characters, `"` and `\\`."""
+    quoted = path.translate(_ESCAPES)
+    return side + path if quoted == path else f'"{side}{quoted}"'
+
+
 def compare(path: str, before: bytes | None, after: bytes | None, modes: tuple[str, str] = ("", "")) -> Difference:
     """The difference in Git's form; None stands for no file, `modes` are octal. Undecodable bytes become surrogates."""
-    head = [f"diff --git a/{path} b/{path}\n"]
+    head = [header(path)]
     if before is None:
         head.append(f"new file mode {modes[1] or '100644'}\n")
     elif after is None:
@@ -33,9 +49,9 @@ def compare(path: str, before: bytes | None, after: bytes | None, modes: tuple[s
     if before == after or not (before or after):
         return Difference("".join(head), 0, 0)
     if is_binary(before or b"") or is_binary(after or b""):
-        return Difference("".join([*head, f"Binary file {path} differs\n"]), 0, 0)
-    head += [f"--- {'/dev/null' if before is None else 'a/' + path}\n"]
-    head += [f"+++ {'/dev/null' if after is None else 'b/' + path}\n"]
+        return Difference("".join([*head, f"Binary file {_named('', path)} differs\n"]), 0, 0)
+    head += [f"--- {'/dev/null' if before is None else _named('a/', path)}\n"]
+    head += [f"+++ {'/dev/null' if after is None else _named('b/', path)}\n"]
     body = list(_hunks(_lines(before or b""), _lines(after or b"")))
     added = sum(line.startswith("+") for line in body)
     removed = sum(line.startswith("-") for line in body)

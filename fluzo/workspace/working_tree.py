@@ -8,7 +8,8 @@ from typing import Literal
 
 from fluzo.core.named import NamedTuple
 from fluzo.core.paths import is_secret_path
-from fluzo.workspace.baseline import MAX_KEPT_BYTES, FileChange, Report, from_blob, snapshot_of
+from fluzo.workspace.baseline import MAX_KEPT_BYTES, FileChange, Report, from_blob, is_read, snapshot_of
+from fluzo.workspace.diff import header
 from fluzo.workspace.git import Git, StatusEntry
 from fluzo.workspace.jail import Jail
 
@@ -65,8 +66,9 @@ def against_head(git: Git, jail: Jail) -> TreeChanges:
                 _name(report, entry, why)
                 continue
             before = from_blob(entry.head_id, entry.head_mode, contents.get(entry.path))
-            after = snapshot_of(jail, entry.path, MAX_KEPT_BYTES)
-            room -= len(before.data or b"") + len(after.data or b"")
+            # What there is no more room to read is still there to be told, by its size and times.
+            after = snapshot_of(jail, entry.path, MAX_KEPT_BYTES, max(room, MAX_KEPT_BYTES))
+            room -= len(before.data or b"") + (after.version.size_bytes if is_read(after) else 0)
             report.add(entry.path, before, after, preexisting=False)
     return TreeChanges(
         status.head,
@@ -94,5 +96,5 @@ def _name(report: Report, entry: StatusEntry, why: str) -> None:
         status = "added"
     elif "D" in (entry.index, entry.worktree):
         status = "deleted"
-    report.parts.append(f"diff --git a/{entry.path} b/{entry.path}\n({why})\n")
+    report.parts.append(f"{header(entry.path)}({why})\n")
     report.files.append(FileChange(entry.path, status, 0, 0, report.parts[-1], preexisting=False))

@@ -362,12 +362,24 @@ def test_a_submodule_at_another_commit_is_one_row_and_is_not_looked_into(root: P
 
 def test_what_of_the_working_tree_is_beyond_the_bounds_is_named_or_counted(tmp_path: Path) -> None:
     root = make_repository(tmp_path / "ws")
+    for number in range(3):
+        with (root / f"Large{number}").open("wb") as file:
+            file.truncate(10_000_000)
     for number in range(20):
         (root / f"a{number:02}.dat").write_bytes(b"\0" * 1_000_000)
     for number in range(MAX_TREE_FILES):
         (root / f"b{number:04}").touch()
     with opened(root) as ws:
         found = against_head(ws.git, ws.jail)
-    assert (found.head, len(found.files), found.left_out) == ("", MAX_TREE_FILES, 20)
+    assert (found.head, len(found.files), found.left_out) == ("", MAX_TREE_FILES, 23)
+    assert [c.version.digest.startswith("stat:") for c in found.files[:3]] == [False, True, True]
+    assert "b/Large2\n(0 -> 10000000 bytes; too large to compare line by line)\n" in found.diff
     assert "Binary file a05.dat differs" in found.diff
     assert "b/b0001\n(not compared; there is too much of it)\n" in found.diff
+
+
+def test_what_cannot_be_read_is_told_as_that(root: Path) -> None:
+    (root / "clean.py").unlink()
+    os.mkfifo(root / "clean.py")
+    with opened(root) as ws:
+        assert against_head(ws.git, ws.jail).diff.endswith("\n(it is no plain file that can be read now)\n")

@@ -11,7 +11,7 @@ from fluzo.screens.diff_text import File, carried, changed_spans, files_of, hunk
 from fluzo.screens.state import State
 from fluzo.screens.text import Line, cells
 from fluzo.screens.unchanged import unchanged_lines
-from fluzo.workspace.diff import compare
+from fluzo.workspace.diff import compare, header
 
 DIFF = """diff --git a/x b/y.py b/x b/y.py
 --- a/x b/y.py
@@ -271,6 +271,15 @@ def test_what_fluzo_says_in_place_of_lines_stands_in_their_place() -> None:
     diff = "diff --git a/big b/big\n(10 -> 20 bytes; too large to compare line by line)\n"
     (file,) = files_of(diff, [{"path": "big", "status": "modified"}])
     assert file.notes == ("10 -> 20 bytes; too large to compare line by line",)
+
+
+@pytest.mark.parametrize(
+    "path", ["a b/c", "n\ndiff --git a/evil b/evil\n+x", 'q"\\n', "\x1b[2J\t", 'x" "b/y', "\u00e9\n"]
+)
+def test_no_name_of_a_file_can_begin_the_part_of_another(path: str) -> None:
+    diff = compare(path, b"1\n", b"2\n").text + header(path) + compare("other", None, b"0\0").text
+    assert [file.path for file in files_of(diff, [{"path": path}])] == [path, "other"]
+    assert diff.count("\n") == 6 + 1 + 3
 
 
 @pytest.mark.parametrize("seed", range(20))
