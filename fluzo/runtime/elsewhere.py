@@ -144,7 +144,7 @@ def _folder_rows(folder: _Folder, limit: int) -> list[dict[str, Any]]:
     if not _is_there(folder):
         return []
     live = _is_live(folder)
-    with translated(), closing(open_reader(folder.place / DRIVE_NAME)) as db:
+    with translated(), closing(open_reader(folder.place / DRIVE_NAME, as_found=True)) as db:
         found = queries.page_sessions(db, limit=limit)
         summaries = [queries.summary(db, session.id) for session in found]
     rows = (views.session_row(item, summary, live=live) for item, summary in zip(found, summaries, strict=True))
@@ -153,7 +153,7 @@ def _folder_rows(folder: _Folder, limit: int) -> list[dict[str, Any]]:
 
 def _session(folder: _Folder, session_id: str, limit: int) -> dict[str, Any]:
     there, live = _is_there(folder), _is_live(folder)
-    with translated(), closing(open_reader(folder.place / DRIVE_NAME)) as db:
+    with translated(), closing(open_reader(folder.place / DRIVE_NAME, as_found=True)) as db:
         session = queries.session(db, session_id) if there else None
         if session is None:
             raise UsageError("That session is not there any more.", code="not_found")

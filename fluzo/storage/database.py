@@ -226,8 +226,12 @@ def open_writer(
             raise
 
 
-def open_reader(drive: Path) -> SqliteDatabase:
-    """A connection that cannot write, on an existing store; a missing one reads as an empty store in memory."""
+def open_reader(drive: Path, *, as_found: bool = False) -> SqliteDatabase:
+    """A connection that cannot write, on an existing store; a missing one reads as an empty store in memory.
+
+    The last one to leave moves a log that a killed writer left into the file, which changes nothing of what is stored;
+    `as_found` leaves it where it is.
+    """
     with translated():
         path = drive / DATABASE
         try:
@@ -236,7 +240,9 @@ def open_reader(drive: Path) -> SqliteDatabase:
         except FileNotFoundError:
             return _empty()
         try:
-            return _admit_reader(_connect(path, _READER))
+            # Where there is no log, one that may only read would leave an empty one behind.
+            kept = as_found and os.path.lexists(f"{path}-wal")
+            return _admit_reader(_connect(path, _READER, "mode=ro" if kept else "mode=rw"))
         except (sqlite3.Error, PeeweeException) as exc:
             # On a read-only disk SQLite cannot make the shared memory that the log needs. Without a log
             # nobody writes there either, and the file alone is the whole store.

@@ -82,6 +82,9 @@ def test_a_session_whose_task_runs_is_not_renamed_and_one_that_is_not_there_neit
 # --- other folders ------------------------------------------------------------------------------------------------
 
 
+SHM = "state.sqlite3-shm"
+
+
 def written_in(folder: Path, base_url: str) -> dict[str, Any]:
     """A folder with one session; its row as it stands in the list there."""
     workspace(folder, base_url)
@@ -132,6 +135,27 @@ def test_a_folder_that_is_owned_is_read_and_its_running_task_is_not_called_inter
             running.finish()
             (row,) = host.port.query(OtherSessions()).result(60).data["sessions"]
             assert row["state"] == "completed"
+
+
+def test_the_log_of_a_store_that_was_cut_off_stays_as_it_was_left(tmp_path: Path) -> None:
+    cut = workspace(tmp_path / "cut", "http://127.0.0.1:9/v1")
+    here = workspace(tmp_path / "here", "http://127.0.0.1:9/v1")
+    with Simulator(scripted(say("Hello."))) as simulator:
+        other = workspace(tmp_path / "other", simulator.base_url)
+        with open_host(HostOptions(other)) as host:
+            start(host, "say hello", yolo=True).finish()
+            # As a killed writer leaves it.
+            shutil.copytree(other / ".fluzodrive", cut / ".fluzodrive", ignore=lambda _, names: set(names) & {SHM})
+    before = everything(cut)
+    assert before[f"{cut}/.fluzodrive/state.sqlite3-wal"][0]
+    with open_host(HostOptions(here)) as host:
+        rows = host.port.query(OtherSessions()).result(60).data["sessions"]
+        row = next(row for row in rows if row["folder"] == str(cut))
+        told = host.port.query(OtherSession(str(cut), str(row["id"]))).result(60).data
+    assert [message["text"] for message in told["messages"]][-1] == "Hello."
+    after = everything(cut)
+    after.pop(f"{cut}/.fluzodrive/{SHM}", None)  # Memory that those who look share, made from the log.
+    assert after == before
 
 
 def test_a_store_of_another_schema_a_damaged_one_and_another_folder_are_told_and_left_alone(tmp_path: Path) -> None:
