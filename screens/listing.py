@@ -102,6 +102,11 @@ class Records:
         return nothing if self._read_once else "Reading."
 
 
+def _identity(record: Record) -> tuple[str, str]:
+    """Where a record is and which one; a folder that was copied has those of the other one once more."""
+    return str(record.get("folder") or ""), str(record["id"])
+
+
 def _has(text: str, words: Sequence[str]) -> bool:
     return all(word in text for word in words)
 
@@ -126,7 +131,7 @@ class ListPage:
         self.sheet = Sheet(screen, self._rows, context="list", picks=True, moved=self._moved)
         self.records = Records(screen, records, query, words=self.words_of, taken=self._taken, order=order)
         self.entry = Entry(self._focused, self._searched)
-        self._lit_id = ""
+        self._lit = ("", "")
         self._window = sheet_window(self.sheet)
         self.focus = self._window
         self.container: AnyContainer = self._contained()
@@ -181,15 +186,15 @@ class ListPage:
         self._details[str(snapshot.data[kind]["id"])] = snapshot.data
 
     def _taken(self) -> None:
-        ids = [str(item["id"]) for item in self.records.shown]
-        if self.sheet.lit and self._lit_id in ids:
-            self.sheet.lit = ids.index(self._lit_id)
+        known = [_identity(item) for item in self.records.shown]
+        if self.sheet.lit and self._lit in known:
+            self.sheet.lit = known.index(self._lit)
         self._moved()
 
     def _moved(self) -> None:
         lit = self.lit
-        self._lit_id = str(lit["id"]) if lit is not None else ""
-        if lit is not None and self._lit_id not in self._details:
+        self._lit = _identity(lit) if lit is not None else ("", "")
+        if lit is not None and str(lit["id"]) not in self._details:
             self._reader.ask(self.detail_query(lit))
         # A search goes on through older pages until it has filled the list.
         short = self.records.wanted and len(self.records.shown) < self.sheet.height

@@ -85,15 +85,15 @@ class Sessions(ListPage):
         screen = self._screen
         if isinstance(query, OtherSessions) and self._all:
             self.records.put_beside(records_of(snapshot.data, screen.options.environ.get("HOME", "")))
-        elif isinstance(query, OtherSession) and screen.loop is not None:
+        elif query == _text_of(self._asked) and screen.loop is not None:
             width = screen.layout.columns - 2
             making = screen.loop.run_in_executor(None, reading_pages, self._asked, snapshot.data, width)
             making.add_done_callback(lambda done: self._show_text(query, *done.result()))
 
-    def _show_text(self, query: OtherSession, text: str, shown: str) -> None:
+    def _show_text(self, query: Query, text: str, shown: str) -> None:
         screen = self._screen
         # The person may have gone on meanwhile, to another page or to another session.
-        if screen.views and screen.views[-1] is self and query.session_id == self._asked["id"]:
+        if screen.views and screen.views[-1] is self and query == _text_of(self._asked):
             screen.views.show(Pager(screen, safe(self._asked["title"]), shown, (text, "the text")))
             screen.changed()
 
@@ -119,7 +119,7 @@ class Sessions(ListPage):
     def _read_elsewhere(self, record: Record) -> None:
         if is_session(record):
             self._asked = record
-            self._others.ask(OtherSession(str(record["folder"]), str(record["id"])))
+            self._others.ask(_text_of(record))
         else:
             self._screen.say(safe(f"{record['problem']}  {record['hint']}"))
 
@@ -151,6 +151,11 @@ class Sessions(ListPage):
                 link.rename(session_id, text, partial(screen.intake.on_loop, self.records.read))
 
         self.entry.ask("title", str(lit["title"]), done, lambda: self.records.search(""))
+
+
+def _text_of(record: Record) -> OtherSession:
+    """The question for the text of a session; a copy of a folder has sessions of the same id."""
+    return OtherSession(str(record.get("folder") or ""), str(record.get("id") or ""))
 
 
 def open_session(screen: "Screen", session_id: str) -> bool:

@@ -215,6 +215,23 @@ def test_a_session_of_another_folder_is_read_as_text_and_the_own_one_stays_where
     inside(look, answers=OTHERS, options=AT_HOME)
 
 
+def test_a_session_in_a_copy_of_this_folder_stays_lit_when_the_list_is_read_again() -> None:
+    copied = {**OTHERS[OtherSessions]["sessions"][0], "id": "s_7", "updated_at": "2026-01-01T09:00:00Z"}
+    others = {**OTHERS, OtherSessions: {**OTHERS[OtherSessions], "sessions": [copied]}}
+
+    async def look(shown: ScriptedScreen) -> None:
+        await all_folders(shown)
+        lit = next(n for n, row in enumerate(shown.screen.views[-1].records.shown) if row.get("folder"))
+        shown.keys(DOWN * lit)
+        asked = len(shown.port.queries)
+        shown.screen.views[-1].read_again()
+        await until(lambda: len(shown.port.queries) > asked and not shown.screen.views[-1].records.reader.busy)
+        shown.keys("\r")
+        await until(lambda: "you: draw it" in picture(shown))
+
+    inside(look, answers=others, options=AT_HOME)
+
+
 def test_a_session_of_another_folder_goes_on_only_there_and_the_way_can_be_copied() -> None:
     async def look(shown: ScriptedScreen) -> None:
         await all_folders(shown)
