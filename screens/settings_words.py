@@ -164,7 +164,10 @@ def applies_text(row: Row) -> str:
 
 
 def matching(rows: Sequence[Row], wanted: str) -> list[Row]:
-    """The rows whose key, name or meaning holds a text."""
+    """The rows whose key, name or meaning holds a text, those among them that add one."""
     wanted = wanted.casefold().strip()
-    texts = (f"{row['key']} {label(str(row['key']))} {row['help']} {row['group']}".casefold() for row in rows)
+    texts = (
+        f"{row['key']} {row.get('label') or label(str(row['key']))} {row['help']} {row['group']}".casefold()
+        for row in rows
+    )
     return [row for row, text in zip(rows, texts, strict=True) if wanted in text]

@@ -206,3 +206,11 @@ def test_items_from_the_file_cannot_act_on_the_terminal() -> None:
     file = ScriptedFile()
     file.file = file.in_force = {**FILE, "verification": {"commands": [["a\x1b[2Jb", "\u202ec"]]}}
     at_settings(work, file)
+
+
+def test_the_search_finds_the_row_that_adds_an_entry() -> None:
+    async def work(shown: ScriptedScreen, file: ScriptedFile) -> None:
+        picture = await press(shown, "/", "add a pool", ENTER)
+        assert has(picture, "+ add a pool") and not has(picture, "add a model")
+
+    at_settings(work)
