@@ -16,11 +16,17 @@ from fluzo.core.named import NamedTuple
 
 Path = tuple[str, ...]
 
+_END: Path = ("",)
+"""In place of the path of what stands at the end of a file and is of no table."""
+_LINE = re.compile(r"[^\n]*\n|[^\n]+")
+"""As TOML parts lines; what else Unicode has for it may stand in a text or a comment."""
 _HEADER = re.compile(r"\s*\[.*\]\s*(?:#.*)?$")
 
 
 class _Block(NamedTuple):
-    """The first block of a file has neither a header nor a path. `listed` is an entry of an array of tables."""
+    """The first block of a file has neither a header nor a path, and what stands at its end no header. `listed` is an
+    entry of an array of tables.
+    """
 
     path: Path
     listed: bool
@@ -63,7 +69,12 @@ def with_entries(text: str, path: Path, values: Sequence[Mapping[str, object]]) 
     if not isinstance(before, list) or len(before) != len(old):
         return text
     places = _places(before, values)
-    new = [_entry(old[places[n]] if n in places else None, path, value) for n, value in enumerate(values)]
+    new = [
+        old[places[n]]
+        if n in places and before[places[n]] == value
+        else _entry(old[places[n]] if n in places else None, path, value)
+        for n, value in enumerate(values)
+    ]
     spaced = old and old[-1].text.endswith("\n\n")
     new = [
         block._replace(text=f"{block.text}\n") if spaced and n not in places else block for n, block in enumerate(new)
@@ -71,20 +82,21 @@ def with_entries(text: str, path: Path, values: Sequence[Mapping[str, object]]) 
     if not old:
         return _with_first(text, path, new)
     at = blocks.index(old[0])
-    rest = [block for block in blocks if block not in old]
+    rest = [block for block in blocks if block.path != path or not block.listed]
     return _joined([*rest[:at], *new, *rest[at:]])
 
 
 def _places(before: Sequence[object], values: Sequence[object]) -> dict[int, int]:
     """Which of the entries before each value is: an equal one wherever it stands, else the one in its place."""
     places: dict[int, int] = {}
+    free = dict.fromkeys(range(len(before)))
     for number, value in enumerate(values):
-        free = (place for place in range(len(before)) if place not in places.values() and before[place] == value)
-        place = next(free, None)
+        place = next((place for place in free if before[place] == value), None)
         if place is not None:
             places[number] = place
+            del free[place]
     for number in range(min(len(values), len(before))):
-        if number not in places and number not in places.values():
+        if number not in places and number in free:
             places[number] = number
     return places
 
@@ -122,7 +134,9 @@ def _entry(old: _Block | None, path: Path, value: Mapping[str, object]) -> _Bloc
 def _inserted(blocks: list[_Block], new: _Block) -> str:
     """Behind the last block of the nearest family, with one empty line before it."""
     for length in range(len(new.path) - 1, -1, -1):
-        family = [number for number, block in enumerate(blocks) if block.path[:length] == new.path[:length]]
+        family = [
+            n for n, block in enumerate(blocks) if block.path[:length] == new.path[:length] and block.path != _END
+        ]
         if family:
             break
     last = blocks[family[-1]]
@@ -134,11 +148,14 @@ def _inserted(blocks: list[_Block], new: _Block) -> str:
 
 
 def _blocks(text: str) -> list[_Block]:
-    lines = text.splitlines(keepends=True)
+    lines = _LINE.findall(text)
     starts: list[tuple[int, Path, bool]] = []
+    whole = 0
     for number, line in enumerate(lines):
-        # A line within a text or a list of several lines only looks like a header; what is before it is not whole.
-        if _HEADER.match(line) and _readable("".join(lines[:number])):
+        # A line within a text or a list of several lines only looks like a header: from the last one, which can be
+        # read by itself, to there nothing is whole.
+        if _HEADER.match(line) and _readable("".join(lines[whole:number])):
+            whole = number
             first = number
             while first and lines[first - 1].lstrip().startswith("#"):
                 first -= 1
@@ -146,7 +163,19 @@ def _blocks(text: str) -> list[_Block]:
     found = [_Block((), False, "".join(lines[: starts[0][0] if starts else len(lines)]))]
     for (first, path, listed), following in pairwise([*starts, (len(lines), (), False)]):
         found.append(_Block(path, listed, "".join(lines[first : following[0]])))
-    return found
+    own, end = _parted(found[-1].text)
+    return [*found[:-1], found[-1]._replace(text=own), _Block(_END, False, end)] if end else found
+
+
+def _parted(text: str) -> tuple[str, str]:
+    """The last block, and the comments at the end of the file that an empty line parts from it."""
+    lines = _LINE.findall(text)
+    first = len(lines)
+    while first and lines[first - 1].strip()[:1] in ("", "#"):
+        first -= 1
+    blank = next((number for number in range(first, len(lines)) if not lines[number].strip()), len(lines))
+    parting = next((number for number in range(blank, len(lines)) if lines[number].strip()), len(lines))
+    return "".join(lines[:parting]), "".join(lines[parting:])
 
 
 def _named(header: str) -> tuple[Path, bool]:

@@ -460,3 +460,20 @@ def test_a_header_within_a_text_of_several_lines_is_text(path: Path) -> None:
     path.write_text(text)
     settings_edit.save(settings_file.read(path), {"policy.edit": "ask"})
     assert path.read_text() == text.replace('shell = "ask"\n', 'shell = "ask"\nedit = "ask"\n')
+
+
+def test_other_marks_for_the_end_of_a_line_begin_no_line(path: Path) -> None:
+    text = GENERATED.replace("# the rules\n[policy]\n", "# the rules\u2028[policy]\n[policy]\n# more\x85[policy]\n")
+    path.write_text(text)
+    settings_edit.save(settings_file.read(path), {"policy.edit": "ask", "tools.shell.env": {"A": "2"}})
+    assert path.read_text() == text.replace('shell = "ask"\n', 'shell = "ask"\nedit = "ask"\n').replace('"1"', '"2"')
+
+
+def test_what_stands_at_the_end_of_the_file_stays_there_whatever_goes_or_comes(path: Path) -> None:
+    text, end = GENERATED[: GENERATED.index("# the environment")], "# for the editor\n\n# vim: ft=toml\n"
+    path.write_text(text + end)
+    settings_edit.save(settings_file.read(path), {"policy.grants": GRANTS[:1]})
+    without = text[: text.index("# build")]
+    assert path.read_text() == without + end
+    settings_edit.save(settings_file.read(path), {"harness.max_turns": 5})
+    assert path.read_text() == f"{without}[harness]\nmax_turns = 5\n\n{end}"
