@@ -47,23 +47,23 @@ def _within(form: Form, row: Row) -> Iterator[Row]:
     if row["key"] not in form.opened or not opens(row):
         return
     root, path = str(row.get("root", row["key"])), tuple(row.get("path", ()))
+    whole = form.row(root)
     if row["type"] == "entry":
         for field in _fields(form, root):
             name = str(field["key"]).rpartition(".")[2]
             kind = "command" if field["type"] == "list of texts" else field["type"]
-            yield _item(form, {**field, "type": kind}, root, (*path, name), name)
+            yield _item(whole, {**field, "type": kind}, root, (*path, name), name)
         return
     value = value_of(form, row)
     names: Sequence[Any] = list(value) if isinstance(value, Mapping) else range(len(value or ()))
     for number, name in enumerate(names, 1):
         text = name if isinstance(name, str) else f"{number}"
-        item = _item(form, {**row, **_PLAIN, "type": _ITEM[str(row["type"])]}, root, (*path, name), text)
+        item = _item(whole, {**row, **_PLAIN, "type": _ITEM[str(row["type"])]}, root, (*path, name), text)
         yield from (item, *_within(form, item))
     yield _add_row(row, root)
 
 
-def _item(form: Form, about: Row, root: str, path: tuple[Any, ...], name: str) -> Row:
-    whole = form.row(root)
+def _item(whole: Row | None, about: Row, root: str, path: tuple[Any, ...], name: str) -> Row:
     key = root + "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path)
     saved = dug(whole["saved"] if whole is not None else None, path)
     source, flag = (whole["source"], whole["flag"]) if whole is not None else ("file", "")

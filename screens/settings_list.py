@@ -156,35 +156,43 @@ class SettingsList(UIControl):
         self._height = height
         wide = self._screen.layout.columns >= STANDARD_COLUMNS
         columns = widths(width - 1, wide=wide)
-        lines, lit_line = self._lines(columns, width)
+        self._numbers = self._placed()
         room = max(height - 1, 1)
         # The heading of a group stays with its first row.
+        lit_line = self._numbers.index(self._at) if self.rows else 0
         self._top = min(max(self._top, lit_line - room + 1), max(lit_line - 1, 0))
-        self._top = max(0, min(self._top, len(lines) - room))
-        visible = lines[self._top : self._top + room]
-        return rows_content([[("", " "), *names(columns)], *visible], height)
+        self._top = max(0, min(self._top, len(self._numbers) - room))
+        visible = range(self._top, min(self._top + room, len(self._numbers)))
+        lines = [self._line(number, columns, width) for number in visible] or [self._nothing()]
+        return rows_content([[("", " "), *names(columns)], *lines], height)
 
-    def _lines(self, columns: dict[str, int], width: int) -> tuple[list[Line], int]:
-        form, lines, lit_line, group = self._form(), list[Line](), 0, ""
-        self._numbers = []
+    def _placed(self) -> list[int | None]:
+        """The number of the setting in each line, None for the heading of a group."""
+        found: list[int | None] = []
+        group = ""
         for number, row in enumerate(self.rows):
             if row["group"] != group:
                 group = str(row["group"])
-                lines.append([("class:text.strong", f" {group}")])
-                self._numbers.append(None)
-            self._numbers.append(number)
-            text = self._row_text(form, row, columns)
-            if number == self._at:
-                lit_line = len(lines)
-                lines.append([(LIT, column(f">{text}", width))])
-            else:
-                edit = is_edited(form, row)
-                style = "class:accent.primary" if edit else "class:warn.fg" if row["flag"] else "class:text.primary"
-                lines.append([(style, column(f" {text}", width))])
-        if not lines:
-            nothing = "No setting is like that." if self.wanted else "There is nothing to show yet."
-            lines = [[("class:text.muted", f" {nothing}")]]
-        return lines, lit_line
+                found.append(None)
+            found.append(number)
+        return found
+
+    def _line(self, line: int, columns: dict[str, int], width: int) -> Line:
+        number = self._numbers[line]
+        if number is None:
+            return [("class:text.strong", f" {self.rows[self._numbers[line + 1] or 0]['group']}")]
+        form, row = self._form(), self.rows[number]
+        text = self._row_text(form, row, columns)
+        if number == self._at:
+            return [(LIT, column(f">{text}", width))]
+        edit = is_edited(form, row)
+        style = "class:accent.primary" if edit else "class:warn.fg" if row["flag"] else "class:text.primary"
+        return [(style, column(f" {text}", width))]
+
+    def _nothing(self) -> Line:
+        return [
+            ("class:text.muted", f" {'No setting is like that.' if self.wanted else 'There is nothing to show yet.'}")
+        ]
 
     def _row_text(self, form: Form, row: Row, columns: dict[str, int]) -> str:
         glyphs = self._screen.glyphs
