@@ -5,7 +5,7 @@ the person saves or drops them. A file that moved meanwhile is told before anyth
 Saving and giving a running task other limits are two acts.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -44,9 +44,11 @@ class Settings:
     def __init__(self, screen: "Screen") -> None:
         self._screen = screen
         self.form = Form()
-        self._leaving = self._saving = self._save_wanted = False
+        self._leaving = self._saving = False
+        self._to_save: Mapping[str, Any] = {}
+        """Edits that were asked to be saved, while the file is looked at first."""
         self.editing = Editing(self)
-        self._reader = Reader(screen, self._read)
+        self._reader = Reader(screen, self._read, self._not_read)
         self.list = SettingsList(screen, lambda: self.form, self._touched)
         self.focus = Window(self.list, always_hide_cursor=True, style="class:bg.base")
         self.entry = Entry(self._focused, self._typing)
@@ -127,6 +129,7 @@ class Settings:
             self._screen.say(f"{what} not saved. Esc again drops them; s saves")
         else:
             self._touched()
+            self._to_save = {}
             self.form = self.form._replace(edits={}, opened=frozenset())
             self._screen.views.close()
 
@@ -140,9 +143,14 @@ class Settings:
         self.list.rows_changed()
         self._look_like(before)
         self._screen.apply(SettingsRead(_facts(self.form)))
-        wanted, self._save_wanted = self._save_wanted, False
-        if wanted:
-            self._send()
+        edits, self._to_save = self._to_save, {}
+        if edits:
+            self._send(edits)
+
+    def _not_read(self) -> None:
+        if self._to_save:
+            self._to_save = {}
+            self.editing.message = f"Nothing is saved. {self._reader.problem}"
 
     def _look_like(self, before: Form) -> None:
         """What a save changed of the screen's own looks counts at once; a flag or a session's choice stays."""
@@ -176,14 +184,14 @@ class Settings:
             self.editing.message = found[0]
         elif not self._saving:
             # Looked at first, so that what moved meanwhile is told before anything is written.
-            self._save_wanted = True
             self.look()
+            self._to_save = self.form.edits if self._reader.busy else {}
 
-    def _send(self) -> None:
+    def _send(self, edits: Mapping[str, Any]) -> None:
         if self.form.moved:
             self.editing.message = "Nothing is saved yet: the file was changed meanwhile."
         elif not self.form.problem:
-            self._dispatch(SaveConfig(dict(self.form.edits), self.form.file), "Saved")
+            self._dispatch(SaveConfig(dict(edits), self.form.file), "Saved")
 
     def _reload(self) -> None:
         """Take the file over as it is now; edits are dropped."""

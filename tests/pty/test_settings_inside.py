@@ -21,6 +21,7 @@ from support.settings_page import (
 )
 
 from fluzo.core import events
+from fluzo.core.errors import StorageError
 from fluzo.core.port import Ack, ApplyConfigToActiveWork, SaveConfig
 from fluzo.core.settings import set_value
 
@@ -308,3 +309,35 @@ def test_names_from_the_file_cannot_act_on_the_terminal() -> None:
     file = ScriptedFile()
     file.file = file.in_force = set_value(FILE, "models.main.model", "a\x1b[2Jb\u202ec")
     at_settings(work, file)
+
+
+def test_a_save_that_could_not_look_at_the_file_is_over_and_told() -> None:
+    async def work(shown: ScriptedScreen, file: ScriptedFile) -> None:
+        await at(shown, "max_turns")
+        file.failure = StorageError("The disk does not answer.", code="storage_busy")
+        picture = await press(shown, RIGHT, "s")
+        assert has(picture, "Nothing is saved. The disk does not answer.")
+        file.failure = None
+        focus_back(shown)
+        assert "1 change not saved" in (await press(shown))[0]
+        assert saves(shown) == []
+        await press(shown, "s")
+        assert [command.values for command in saves(shown)] == [{"harness.max_turns": 40}]
+
+    at_settings(work)
+
+
+def test_what_is_saved_are_the_edits_that_were_there_when_it_was_asked_for() -> None:
+    async def work(shown: ScriptedScreen, file: ScriptedFile) -> None:
+        await at(shown, "max_turns")
+        await press(shown, RIGHT)
+        shown.keys("s")
+        shown.keys(RIGHT)
+        assert "1 change not saved" in (await press(shown))[0]
+        shown.keys("s")
+        for key in (ESC, ESC, ESC):  # Out of the search, then the edits are dropped.
+            shown.keys(key)
+        await press(shown)
+        assert [command.values for command in saves(shown)] == [{"harness.max_turns": 40}]
+
+    at_settings(work)

@@ -6,6 +6,7 @@ from typing import Any
 
 from support.screen_inside import ScriptedScreen, begin_task, inside
 
+from fluzo.core.errors import FluzoError
 from fluzo.core.port import Ack, ConfigDetail, SaveConfig, TaskDetail
 from fluzo.core.settings import parse_settings, parse_value, remove_value, set_value
 from fluzo.core.settings_rows import InForce, config_rows, entry_rows
@@ -28,6 +29,7 @@ class ScriptedFile:
         self.in_force: Mapping[str, Any] = FILE
         self.flags = flags or {}
         self.problem = ""
+        self.failure: FluzoError | None = None
         self.refusal: Ack | None = None
 
     def changed_outside(self, key: str, text: str) -> None:
@@ -44,6 +46,8 @@ class ScriptedFile:
         return Ack(True)
 
     def told(self) -> dict[str, Any]:
+        if self.failure is not None:
+            raise self.failure
         merged = self.in_force
         for key, value in self.flags.items():
             merged = set_value(merged, key, value)
