@@ -41,7 +41,8 @@ def answer(screen: "Screen", choice: int, words: str = "", marks: tuple[int, ...
     if request.kind == "question":
         choices = list(request.data.get("choices") or ())
         if choice <= len(choices):
-            answer_question(screen, str(choices[choice - 1]) if choice else words, marks)
+            # By its number, for the agent is given a choice exactly as it named it.
+            answer_question(screen, words, (choice,) if choice else marks)
         return
     word = ANSWERS[choice - 1]
     reason = words if word == "deny" else ""
