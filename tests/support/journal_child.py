@@ -116,6 +116,7 @@ async def unprivileged(drive: Path) -> None:
         path.chmod(mode)
         if os.geteuid() == 0:
             os.chown(path, NOBODY, NOBODY)
+    Path("/").as_uri()  # The interpreter may be where only root may read: what this loads is loaded before.
     if os.geteuid() == 0:
         os.setuid(NOBODY)
     async with journal_at(drive, read_only=True) as journal:
