@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from prompt_toolkit.application import run_in_terminal
 
 from . import answering, browsing, composing
+from .layout import STANDARD_COLUMNS, STANDARD_ROWS
 from .state import SessionLeft
 
 if TYPE_CHECKING:
@@ -189,13 +190,19 @@ def redraw(screen: "Screen", argument: str = "") -> None:
 
 
 def _flip_sidebar(screen: "Screen", argument: str) -> None:
+    layout = screen.layout
+    if layout.size in ("too small", "compact"):
+        here = f"{layout.columns}x{layout.rows}"
+        screen.say(f"The sidebar needs {STANDARD_COLUMNS}x{STANDARD_ROWS}; the window is {here}")
+        return
     screen.sidebar_hidden = not screen.sidebar_hidden
 
 
 def _flip_motion(screen: "Screen", argument: str) -> None:
-    reduced = screen.motion.fps > 0
+    reduced = not screen.preferences.reduced_motion
     screen.prefer(screen.preferences._replace(reduced_motion=reduced))
-    screen.say("Motion is off" if reduced else "Motion is on")
+    still = "" if reduced or screen.motion.fps else "; tui.animation_fps is 0, so nothing moves"
+    screen.say(f"Reduced motion is {'on' if reduced else 'off'}{still}")
 
 
 def _flip_mouse(screen: "Screen", argument: str) -> None:

@@ -29,10 +29,10 @@ from .completion import ComposerCompleter, FileIndex
 from .composer import Composer
 from .frames import Frames
 from .intake import Intake, new_request_id, utc_now, warm
-from .keys import ACTIONS, DEMO, DEV_MENU, Registry
+from .keys import ACTIONS, DEMO, DEV_MENU, Action, Registry
 from .layout import Layout, arrange
 from .motion import Motion
-from .offers import idle_reason
+from .offers import idle_reason, titled
 from .options import Options
 from .preferences import Preferences, Trial
 from .render import BlockRenderer
@@ -86,7 +86,7 @@ class Screen:
         self.files = FileIndex()
         self.composer = Composer(
             ComposerCompleter(
-                self.registry,
+                self.commands,
                 self.files,
                 self._changed_paths,
                 self._recent_paths,
@@ -314,6 +314,18 @@ class Screen:
         elif action_id in HANDLERS:
             HANDLERS[action_id](self, argument)
         self.changed()
+
+    def commands(self) -> list[Action]:
+        """What the palette and the slash list offer; the title of one that switches says how it stands."""
+        room = self.layout.size not in ("too small", "compact")
+        now = {
+            "sidebar": ("hidden" if self.sidebar_hidden else "shown") if room else "no room here",
+            "yolo.on": "on" if self.state.yolo else "off",
+            "theme": self.theme.replace("-", " "),
+            "motion": "on" if self.preferences.reduced_motion else "off",
+            "mouse": "on" if self.mouse else "off",
+        }
+        return [titled(action, now.get(action.id, "")) for action in self.registry.commands()]
 
     def copy(self, text: str, what: str) -> None:
         from .clipboard import copy

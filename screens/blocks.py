@@ -28,6 +28,8 @@ class Tool(NamedTuple):
     output: str = ""
     diff: str = ""
     started: float = 0.0
+    intended_at: str = ""
+    """When its effect was about to begin, by the clock of the runtime."""
     live: tuple[tuple[Fragment, ...], ...] = ()
     """The last lines that a running command has printed."""
     cut: str = ""

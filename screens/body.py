@@ -22,7 +22,7 @@ from fluzo.core.outcome import count
 
 from . import chrome
 from .canvas import RowsWindow
-from .card import card_lines, fits
+from .card import card_lines, fits, hint_words
 from .card_control import CardControl
 from .composer import PLACEHOLDER, ComposerControl, Drawn
 from .controls import Rows, joined, row, text_control
@@ -192,7 +192,9 @@ class Body:
         badge = self._demo_badge()
         width = screen.layout.columns - sum(cells(part) for _, part in badge)
         state, glyphs = screen.state, screen.glyphs
-        return [*badge, *chrome.status(state, width, screen.now(), screen.registry, self.focus, flash, glyphs)]
+        focus = self.focus
+        card = hint_words(screen.card) if focus == "card" else ""
+        return [*badge, *chrome.status(state, width, screen.now(), screen.registry, focus, flash, glyphs, card)]
 
     def _demo_badge(self) -> Line:
         if self._screen.options.demo is None:

@@ -4,9 +4,12 @@ from typing import TYPE_CHECKING
 
 from prompt_toolkit.application import run_in_terminal
 
+from fluzo.core.outcome import count
+
 from .blocks import Block
 from .render import is_open, source_of
 from .state import Toggled
+from .text import SourceRow
 
 if TYPE_CHECKING:
     from .app import Screen
@@ -115,19 +118,30 @@ def copy_block(screen: "Screen", argument: str = "") -> None:
 
 
 def copy_code(screen: "Screen", argument: str = "") -> None:
-    """Copy the code nearest to the selected block: in it, else above it, else below."""
-    from .editing import code_of
+    """Copy the code nearest to the selected block: in it, else above it, else below. Of several in the selected one
+    it is the last that begins on the screen or above it."""
+    from .markdown import codes
 
     here, blocks = _selected(screen), screen.state.blocks
     if here is None:
         return
-    above, below = range(here.key, blocks.first - 1, -1), range(here.key + 1, blocks.next)
-    codes = (code_of(blocks[key].source) for key in (*above, *below) if blocks[key].kind == "text")
-    code = next((code for code in codes if code), "")
-    if code:
-        screen.copy(code, "the code")
-    else:
-        screen.say("There is no code in this conversation")
+    above, below = range(here.key - 1, blocks.first - 1, -1), range(here.key + 1, blocks.next)
+    texts = (blocks[key] for key in (here.key, *above, *below) if blocks[key].kind == "text")
+    for block in texts:
+        found = codes(block.source)
+        if found:
+            end = _last_line(screen, block) if block.key <= here.key else 0
+            code = ([code for line, code in found if line <= end] or [found[0][1]])[-1]
+            screen.copy(code, f"the code, {count(code.count(chr(10)) + 1, 'line', 'lines')}")
+            return
+    screen.say("There is no code in this conversation")
+
+
+def _last_line(screen: "Screen", block: Block) -> int:
+    """The last line of a block's source that is on the screen; of a block that is not, its last."""
+    rows = (visible.line for visible in screen.transcript.shown if visible.key == block.key)
+    ends = [row.end for row in rows if isinstance(row, SourceRow)]
+    return block.source.count("\n", 0, max(ends, default=len(block.source)))
 
 
 def copy_turn(screen: "Screen", argument: str = "") -> None:

@@ -269,6 +269,20 @@ def _hint(request: Request, card: Card) -> Line:
     return [(style, text)]
 
 
+def hint_words(card: Card) -> str:
+    """What Enter and Esc do on the card that has the keyboard, for the status row."""
+    if card.writing:
+        return f"Enter {'sends the answer' if card.question else 'denies with it'}  Esc back to the choices"
+    if card.many:
+        chosen = ", ".join(map(str, card.marks))
+        how = f"Enter confirms {chosen}" if chosen else f"1-{min(card.choices, 9)} mark, nothing is marked"
+    elif not card.choices:
+        how = "e writes an answer"
+    else:
+        how = f"Enter confirms {card.choice}" if card.choice else f"1-{card.choices} choose, nothing is chosen"
+    return f"{how}  Esc back"
+
+
 def _marking(card: Card) -> str:
     digits = f"1-{min(card.choices, 9)} or Space"
     if not card.marks:

@@ -97,19 +97,23 @@ def rule(state: State, width: int, glyphs: Glyphs, *, focused: bool) -> Line:
     return [*left, (edge, glyphs.rule * max(width - used - cells(right), 0)), (edge, right)]
 
 
-def status(state: State, width: int, now: float, registry: Registry, focus: str, flash: str, glyphs: Glyphs) -> Line:
-    """Left where we are or what is going on, right the keys that matter now."""
+def status(
+    state: State, width: int, now: float, registry: Registry, focus: str, flash: str, glyphs: Glyphs, card: str = ""
+) -> Line:
+    """Left where we are or what is going on, right the keys that matter now; `card` has those of a focused card."""
     sentence = _sentence(state, now)
     badge: Line = [("class:yolo.fg class:yolo.bg", " YOLO "), ("", " ")] if state.yolo else []
     taken = sum(cells(part) for _, part in badge) + 1
-    hints = f"{shorten(flash, width - taken - 1, glyphs.more) or hint_text(state, registry, focus)} "
+    hints = f"{shorten(flash, width - taken - 1, glyphs.more) or card or hint_text(state, registry, focus)} "
     room = width - taken - cells(hints) - 2
     if room < MIN_LEFT:
         # A sentence for the person goes before where we are; the state has its word in header or sidebar as well.
         return [*badge, ("", " " * max(width - taken - cells(hints) + 1, 1)), ("class:text.strong", hints)]
     folder = shorten_path(drawable(state.folder), max(room - cells(sentence) - 2, 12), glyphs.more)
     branch = f"{drawable(state.branch)}{f'*{state.own_changes}' if state.own_changes else ''}" if state.branch else ""
-    parts = [folder, sentence] if sentence else [folder, branch]
+    # The header or the sidebar says that it runs, and for how long; here stands what it may do without asking.
+    mode = "ask" if state.running and not state.yolo else ""
+    parts = [folder, sentence] if sentence else [folder, branch, mode]
     left = "  ".join(part for part in parts if part)
     if cells(left) > room:
         left = sentence or folder
@@ -136,7 +140,7 @@ def _sentence(state: State, now: float) -> str:
 
 
 def _task_sentence(task: TaskView, now: float) -> str:
-    if task.state in ("running", "stopping", "pending", "ready"):
+    if task.state in ("stopping", "pending", "ready"):
         return f"{task.state}  {clock(now - task.since)}"
     if task.state == "blocked":
         reason = "model endpoint" if task.reason == "provider_unavailable" else task.reason.replace("_", " ")
@@ -147,8 +151,6 @@ def _task_sentence(task: TaskView, now: float) -> str:
 
 def hint_text(state: State, registry: Registry, focus: str) -> str:
     """The two keys that matter now."""
-    if focus == "card":
-        return "Enter confirms a choice  Esc back"
     if focus == "transcript":
         return "Enter open  y copy  / find  Esc back"
     wanted: tuple[tuple[str, str], ...]

@@ -17,7 +17,7 @@ from prompt_toolkit.completion import CompleteEvent, Completer, Completion
 from prompt_toolkit.document import Document
 
 from .chips import READ_BYTES, Chip, size_text
-from .keys import Registry
+from .keys import Action
 from .palette import best_score, score
 from .sanitize import visible_text
 
@@ -153,17 +153,18 @@ def _names_command(before: str) -> bool:
 
 
 class ComposerCompleter(Completer):
-    """`changed` and `recent` name the files that come first; `idle` says why a command would do nothing now."""
+    """`commands` are the actions with their titles of now; `changed` and `recent` name the files that come first;
+    `idle` says why a command would do nothing now."""
 
     def __init__(
         self,
-        registry: Registry,
+        commands: Callable[[], Sequence[Action]],
         files: FileIndex,
         changed: Callable[[], frozenset[str]],
         recent: Callable[[], Sequence[str]] = tuple,
         idle: Callable[[str], str] = lambda action_id: "",
     ) -> None:
-        self._registry = registry
+        self._commands_now = commands
         self._files = files
         self._changed = changed
         self._recent = recent
@@ -195,7 +196,7 @@ class ComposerCompleter(Completer):
     def _commands(self, typed: str) -> Iterator[Completion]:
         ranked = [
             (max(2 * score(typed[1:], action.slash[1:]), best_score(typed, action)), action)
-            for action in self._registry.commands()
+            for action in self._commands_now()
         ]
         for found, action in sorted(ranked, key=lambda item: -item[0]):
             if found:

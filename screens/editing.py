@@ -1,14 +1,11 @@
-"""The person's own editor, and code taken out of Markdown. The draft goes through a private temporary file."""
+"""The person's own editor. The draft goes through a private temporary file."""
 
 import os
-import re
 import shlex
 import subprocess
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
-
-_FENCE = re.compile(r"^(`{3,}|~{3,})[^\n]*\n(.*?)^\1[ \t]*$", re.MULTILINE | re.DOTALL)
 
 
 def edit_text(text: str, environ: Mapping[str, str]) -> str | None:
@@ -36,9 +33,3 @@ def edit_file(path: Path, environ: Mapping[str, str]) -> bool:
             continue
         return True
     return False
-
-
-def code_of(source: str) -> str:
-    """The last fenced code of a Markdown text, without its fence."""
-    found = _FENCE.findall(source)
-    return found[-1][1].removesuffix("\n") if found else ""

@@ -9,6 +9,8 @@ from collections.abc import Iterator, Sequence
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
+from fluzo.core.outcome import count
+
 from .code import highlight
 from .text import Fragment, Line, SourceRow, around, cells, cut_line, drawable, shorten, wrap_line
 from .theme import Glyphs
@@ -17,6 +19,12 @@ PROSE_COLUMNS = 100
 MIN_COLUMN = 8
 
 _parser = MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"])
+
+
+def codes(source: str) -> list[tuple[int, str]]:
+    """The code blocks of a text: the line of the source on which each begins, and the code without its fence."""
+    found = (token for token in _parser.parse(source) if token.type in ("fence", "code_block"))
+    return [((token.map or (0, 0))[0], token.content.removesuffix("\n")) for token in found]
 
 
 def settled(source: str, start: int = 0) -> int:
@@ -201,7 +209,7 @@ def code_rows(text: str, language: str, width: int) -> list[Line]:
     those of their lines in the code."""
     lines = highlight(text, language)
     name = drawable(language)[:20] or "text"
-    label = f"{name}  {len(lines)} {'line' if len(lines) == 1 else 'lines'}"
+    label = f"{name}  {count(len(lines), 'line', 'lines')}  c copy"
     rows: list[Line] = [[("class:text.faint", shorten(label, width))]]
     for number, line in enumerate(lines):
         rows += [SourceRow(row, number, number + 1, 1) for row in _code_line(line, width)]

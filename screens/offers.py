@@ -3,6 +3,7 @@
 Invariant: an action that does nothing now is still listed, with the reason, and never carried out from a list.
 """
 
+from .keys import Action
 from .state import State
 
 ALIASES = {
@@ -24,10 +25,12 @@ ALIASES = {
     "raw": "plain export text",
     "notices": "notifications messages",
     "permissions": "decisions grants denied",
-    "yolo.on": "unattended automatic",
+    "yolo.on": "unattended automatic session",
     "yolo.off": "permission safe",
     "theme": "colours colors contrast dark",
-    "motion": "animation fps",
+    "motion": "animation fps on off toggle",
+    "mouse": "on off toggle pointer",
+    "sidebar": "show hide toggle panel",
     "retry": "again",
     "config.edit": "configuration file toml",
     "slots.free": "capacity",
@@ -36,6 +39,21 @@ ALIASES = {
     "queue.show": "pending messages",
 }
 """Words that people look for and that the title and the command do not say."""
+
+
+SWITCHES = {
+    "sidebar": "Sidebar",
+    "yolo.on": "YOLO, which asks nothing",
+    "theme": "Theme",
+    "motion": "Reduced motion",
+    "mouse": "Mouse",
+}
+"""What stands before the state of an action that switches something."""
+
+
+def titled(action: Action, now: str) -> Action:
+    """The action with what is so now in its title, as `Mouse: off`."""
+    return action._replace(title=f"{SWITCHES[action.id]}: {now}") if now else action
 
 
 def idle_reason(state: State, action_id: str) -> str:

@@ -90,7 +90,7 @@ class Palette:
         self._lit = 0
 
     def _found(self) -> list[Action]:
-        return matching(self._buffer.text, self._screen.registry.commands(), self._screen.recent)
+        return matching(self._buffer.text, self._screen.commands(), self._screen.recent)
 
     def _rows(self) -> list[Line]:
         found = self._found()

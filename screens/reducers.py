@@ -18,7 +18,7 @@ from .changes import (
     stale,
     verdicts,
 )
-from .rows import command_text, cut_of, facts_of, state_of, subject_of, thousands
+from .rows import between, command_text, cut_of, facts_of, state_of, subject_of, thousands
 from .sanitize import clean, visible_text
 from .state import Decided, Queued, State, TaskView, heard, replace, with_task
 
@@ -26,6 +26,8 @@ Reducer = Callable[[State, Any, float], State]
 
 ENDED = ("completed", "failed", "cancelled", "blocked")
 MAX_HISTORY = 200
+TIMED = ("read", "list", "search", *CHANGES)
+"""Whose rows say how long it took, from intent to outcome. What a process took is in its own result."""
 COMPACTION = "context_compaction"
 """Ends the summary of a model request that compacts the conversation."""
 
@@ -157,7 +159,9 @@ def _question_answered(state: State, event: Any, now: float) -> State:
 
 def _operation_intended(state: State, event: Any, now: float) -> State:
     return on_tool(
-        state, event.scope.operation_id, lambda tool: {"state": "running", "tool": tool._replace(started=now)}
+        state,
+        event.scope.operation_id,
+        lambda tool: {"state": "running", "tool": tool._replace(started=now, intended_at=event.at)},
     )
 
 
@@ -171,6 +175,8 @@ def _operation_ended(state: State, event: Any, now: float) -> State:
     subject = subject_of(payload.summary, facts)
     cut = cut_of(payload.result, kept=bool(payload.artifact_id))
     tool = state.blocks[key].tool
+    if told and tool is not None and tool.verb in TIMED and (took := between(tool.intended_at, event.at)):
+        facts = f"{facts}  {took}"
     if payload.ok and tool is not None and tool.verb in CHANGES:
         state = _changed_so_far(stale(state), subject, payload.result)
     return on_tool(

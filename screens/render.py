@@ -12,7 +12,7 @@ from fluzo.core.outcome import CHANGES, count
 
 from .blocks import Block, Tool
 from .card import diff_rows
-from .rows import clock, seconds, size
+from .rows import clock, size
 from .text import Fragment, Line, SourceRow, around, cells, cut_line, drawable, justify, rows_of, shorten
 from .theme import Glyphs
 
@@ -161,7 +161,7 @@ class BlockRenderer:
     def _thought(self, block: Block, width: int) -> list[Line]:
         running = block.state == "running"
         glyph = self.glyphs.opened if block.open else self.glyphs.closed
-        took = f"thought for {seconds(block.started)}" if block.started >= 1 else "thought"
+        took = f"thought for {_whole(block.started)}" if block.started >= 1 else "thought"
         head: Line = [("class:role.thought", f"{glyph} {'thinking' if running else took}")]
         if not block.open and not running:
             return [head]
@@ -275,6 +275,11 @@ def _one_row(line: Sequence[Fragment], width: int, more: str, *, colors: bool) -
     flat = "".join(part for _, part in drawn)
     cut = shorten(flat, width, more)
     return drawn if cut == flat else [*cut_line(drawn, 0, len(cut) - len(more)), ("class:text.faint", more)]
+
+
+def _whole(value: float) -> str:
+    """A time in whole seconds below a minute: what a thought took is no measurement."""
+    return f"{value:.0f} s" if value < 60 else clock(value)
 
 
 def has_gap(block: Block, previous: Block | None) -> bool:

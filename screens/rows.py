@@ -5,6 +5,7 @@ import json
 import re
 import shlex
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 from fluzo.core.outcome import count, outcome_words, verb_of
@@ -118,6 +119,15 @@ def size(number: int) -> str:
 def seconds(value: float) -> str:
     """A measured duration: milliseconds below one second, then tenths."""
     return f"{value * 1000:.0f} ms" if value < 1 else f"{value:.1f} s" if value < _MINUTE else clock(value)
+
+
+def between(begin: str, end: str) -> str:
+    """The time from one event to another; nothing where one is not known, or the clock was set back."""
+    try:
+        took = (datetime.fromisoformat(end) - datetime.fromisoformat(begin)).total_seconds()
+    except ValueError:
+        return ""
+    return seconds(took) if took >= 0 else ""
 
 
 def clock(value: float) -> str:

@@ -135,13 +135,13 @@ def test_a_click_runs_the_lit_command_of_the_palette_alone() -> None:
         shown.screen.mouse = True
         shown.keys("\x10")
         shown.keys("mo")
-        await click_on(shown, "Reduced motion on or off")
+        await click_on(shown, "Reduced motion: off")
         assert lit(shown, "Reduced motion") and shown.screen.views
         assert not shown.screen.motion.reduced
         await click_on(shown, "Settings: models, servers")
         assert lit(shown, "Settings: models, servers") and shown.screen.views, "the first row is one, too"
-        await click_on(shown, "Reduced motion on or off")
-        await click_on(shown, "Reduced motion on or off")
+        await click_on(shown, "Reduced motion: off")
+        await click_on(shown, "Reduced motion: off")
         assert not shown.screen.views and shown.screen.motion.reduced
 
     inside(look)

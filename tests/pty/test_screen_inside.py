@@ -243,7 +243,7 @@ def test_thinking_is_shown_apart_and_collapsed() -> None:
         shown.clock.time += 6
         feed(shown, [TextDelta("t_1", 1, 0, "The answer.")])
         rows = "\n".join(shown.draw())
-        assert "thought for 6.0 s" in rows
+        assert "thought for 6 s" in rows
         assert "last thought" not in rows
         assert "The answer." in rows
 
@@ -472,7 +472,7 @@ def test_the_palette_finds_by_letters_and_runs_the_lit_row() -> None:
         shown.keys("\x10")
         shown.keys("sideb")
         rows = "\n".join(shown.draw())
-        assert "Show or hide the sidebar" in rows
+        assert "Sidebar: shown" in rows
         shown.keys("\r")
         assert shown.screen.sidebar_hidden
         assert shown.screen.composer.text == "kept"
@@ -483,7 +483,7 @@ def test_the_palette_finds_by_letters_and_runs_the_lit_row() -> None:
         shown.keys("\x1b")
         assert not shown.screen.views
 
-    inside(press)
+    inside(press, columns=120, rows=40)
 
 
 def test_a_new_request_inherits_neither_focus_nor_choice() -> None:
@@ -595,6 +595,27 @@ def test_the_palette_finds_other_words_and_greys_what_does_nothing_now() -> None
             shown.keys(names)
             await offered(shown)
             assert any(told in row for row in shown.draw()), names
+
+    inside(look)
+
+
+def test_the_lists_of_commands_say_how_what_switches_stands() -> None:
+    async def look(shown: ScriptedScreen) -> None:
+        for name, off, on in (
+            ("motion", "Reduced motion: off", "Reduced motion: on"),
+            ("mouse", "Mouse: off", "Mouse: on"),
+        ):
+            for title in (off, on):
+                shown.keys(f"\x10{name}")
+                assert any(f"> {title} " in row for row in shown.draw()), title
+                shown.keys("\r")
+                shown.draw()
+        shown.screen.composer.set("")
+        shown.keys("/yol")
+        await offered(shown)
+        assert any("asks nothing: off" in row for row in shown.draw())
+        shown.keys("\x1b[19~")
+        assert "needs 112x28" in shown.draw()[-1] and not shown.screen.sidebar_hidden
 
     inside(look)
 

@@ -324,6 +324,23 @@ def test_the_nearest_code_is_looked_for_above_and_then_below() -> None:
     inside(copy)
 
 
+def test_of_several_codes_the_last_on_the_screen_is_copied_and_each_is_labelled_with_the_key() -> None:
+    async def copy(shown: ScriptedScreen) -> None:
+        lines = "\n\n".join(f"line {number}" for number in range(40))
+        source = f"- in a list\n\n  ```python\n  first = 1\n  ```\n\n{lines}\n\n```\nnot\nclosed"
+        shown.screen.apply(PageRead("s_9", "t", (Block(0, "text", source=source, state="completed"),), 1, False, True))
+        assert any(row.endswith("text  2 lines  c copy") for row in shown.draw())
+        shown.screen.body.focus_transcript()
+        shown.keys("c")
+        assert await copied(shown) == "not\nclosed"
+        shown.keys("g")
+        assert any("python  1 line  c copy" in row for row in shown.draw())
+        shown.keys("c")
+        assert await copied(shown) == "first = 1"
+
+    inside(copy)
+
+
 @pytest.mark.parametrize("environ", [{"TMUX": "x"}, {"TERM": "screen-256color"}, {"TERM": "xterm"}])
 def test_the_clipboard_sequence_is_wrapped_for_what_it_passes(environ: dict[str, str]) -> None:
     data = b"x" * 5000

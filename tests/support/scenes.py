@@ -38,12 +38,11 @@ TASK: Mapping[str, Any] = {
 }
 
 
-def _operation(number: int, tool: str, action: str, summary: str, result: Mapping[str, object]) -> list[Any]:
+def _operation(number: int, tool: str, action: str, summary: str, result: Mapping[str, object], ms: int) -> list[Any]:
     asked = events.OperationRequested(tool, action, summary, f"f{number}", 1, f"c{number}")
-    return [
-        event(10 + number, asked, f"o_{number}"),
-        event(20 + number, events.OperationEnded(True, "", summary, result), f"o_{number}"),
-    ]
+    begun = event(15 + number, events.OperationIntended(tool, summary), f"o_{number}")
+    ended = event(20 + number, events.OperationEnded(True, "", summary, result), f"o_{number}")
+    return [event(10 + number, asked, f"o_{number}"), begun, ended._replace(at=f"2026-01-01T00:00:00.{ms:03}000Z")]
 
 
 def start(shown: ScriptedScreen) -> None:
@@ -74,9 +73,9 @@ def start(shown: ScriptedScreen) -> None:
         [
             event(7, events.UsageSettled(4100, 300, 0, 40, estimated=False)),
             event(8, events.PlanUpdated(tuple({"step": step, "text": step, "status": state} for step, state in steps))),
-            *_operation(1, "read_file", "read", "ledger/round.py", {"lines": 86, "elapsed_seconds": 0.004}),
-            *_operation(2, "search", "search", '"quantize" in ledger/', {"hits": 7, "elapsed_seconds": 0.031}),
-            *_operation(3, "edit_file", "edit", "ledger/round.py", {"lines_added": 4, "lines_removed": 2}),
+            *_operation(1, "read_file", "read", "ledger/round.py", {"lines": 86}, 4),
+            *_operation(2, "search", "search", '"quantize" in ledger/', {"hits": 7}, 31),
+            *_operation(3, "edit_file", "edit", "ledger/round.py", {"lines_added": 4, "lines_removed": 2}, 9),
         ],
     )
 
@@ -109,6 +108,7 @@ def permission(shown: ScriptedScreen) -> None:
     argv = ["uv", "run", "alembic", "upgrade", "head"]
     scope = {"tool": "run", "action": "execute", "workspace": "w", "backend": "local", "argv": argv, "cwd": "."}
     feed(shown, [event(40, events.OperationRequested("run", "execute", " ".join(argv), "f1", 1, "c9"), "o_1")])
+    feed(shown, [event(41, events.PermissionRequested("run", " ".join(argv), scope, "policy_shell"), "o_1")])
     ask(
         shown,
         request(summary=" ".join(argv), scope={**scope, "env": {"PGHOST": "db.local"}}, env={"PGHOST": "db.local"}),

@@ -9,6 +9,7 @@ from fluzo.core import events
 from fluzo.core.events import TextDelta
 from fluzo.screens.approval import ANSWERS, BURST, CONFIRM, GUARD, Card, press, take_focus
 from fluzo.screens.blocks import Block, Blocks, blocks_of_page
+from fluzo.screens.card import hint_words
 from fluzo.screens.notice import MAX_BYTES, MAX_KEPT, Notices, cut, deadline, dismissed, expired, fitting, received
 from fluzo.screens.rows import call_diff
 from fluzo.screens.state import (
@@ -81,6 +82,27 @@ def test_a_tool_row_follows_its_operation_and_nothing_else() -> None:
     assert state.blocks[1].tool is not None
     assert state.blocks[1].tool.facts == "exit 2  1.8 s"
     assert [item.answer for item in state.history] == ["once"]
+
+
+@pytest.mark.parametrize(
+    ("tool", "result", "ended", "facts"),
+    [
+        ("read_file", {"lines": 86}, "00.004", "86 lines  4 ms"),
+        ("edit_file", {"lines_added": 4, "lines_removed": 2}, "01.500", "+4 -2  1.5 s"),
+        ("read_file", {"lines": 86}, "", "86 lines"),  # The clock was set back.
+        ("run", {"exit_status": 0, "elapsed_seconds": 0.5}, "00.900", "exit 0  500 ms"),  # The process's own time.
+        ("update_plan", {}, "00.004", ""),
+    ],
+)
+def test_a_row_says_how_long_it_took_from_intent_to_outcome(
+    tool: str, result: dict[str, Any], ended: str, facts: str
+) -> None:
+    asked = event(4, events.OperationRequested(tool, "", "a.py", "f", 1, "c_1"), "o_1")
+    begun = event(5, events.OperationIntended(tool, "a.py"), "o_1")
+    at = f"2026-01-01T00:00:{ended}000Z" if ended else "2025-12-31T23:59:59.000000Z"
+    end = event(6, events.OperationEnded(True, "", "a.py", result), "o_1")._replace(at=at)
+    shown = after(*BEGUN, asked, begun, end).blocks[1].tool
+    assert shown is not None and shown.facts == facts
 
 
 def test_model_text_never_becomes_a_tool_row() -> None:
@@ -246,6 +268,22 @@ def test_the_machine_never_answers_without_a_choice_and_a_later_enter() -> None:
 
 
 # --- notices --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("card", "words"),
+    [
+        (Card(), "1-3 choose, nothing is chosen  Esc back"),
+        (Card(choice=2), "Enter confirms 2  Esc back"),
+        (Card(choice=1, writing=True), "Enter denies with it  Esc back to the choices"),
+        (Card(writing=True, question=True), "Enter sends the answer  Esc back to the choices"),
+        (Card(choices=0, question=True), "e writes an answer  Esc back"),
+        (Card(choices=4, many=True, choice=2), "1-4 mark, nothing is marked  Esc back"),
+        (Card(choices=4, many=True, marks=(1, 3)), "Enter confirms 1, 3  Esc back"),
+    ],
+)
+def test_the_status_row_of_a_card_says_what_enter_does_now(card: Card, words: str) -> None:
+    assert hint_words(card) == words
 
 
 def test_at_most_32_are_kept_and_information_is_dropped_first() -> None:

@@ -150,7 +150,7 @@ def test_another_size_is_one_frame_without_an_empty_screen_before_it(monkeypatch
 def test_completions_are_looked_for_where_there_are_some(text: str, offered: bool) -> None:
     files = FileIndex()
     files._found = Found({"a.py": 1, "src/b.py": 2})
-    completer = ComposerCompleter(Registry(), files, frozenset)
+    completer = ComposerCompleter(Registry().commands, files, frozenset)
     found = list(completer.get_completions(Document(text), CompleteEvent(text_inserted=True)))
     assert (completes(text), bool(found)) == (offered, offered)
 
