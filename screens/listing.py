@@ -177,10 +177,6 @@ class ListPage:
         shown = self.records.shown
         return shown[min(self.sheet.lit, len(shown) - 1)] if shown else None
 
-    def read_again(self) -> None:
-        self._details.clear()
-        self.records.read()
-
     def _detail_read(self, query: Query, snapshot: Snapshot) -> None:
         kind = "session" if "session" in snapshot.data else "task"
         self._details[str(snapshot.data[kind]["id"])] = snapshot.data

@@ -224,8 +224,9 @@ def test_a_session_in_a_copy_of_this_folder_stays_lit_when_the_list_is_read_agai
         lit = next(n for n, row in enumerate(shown.screen.views[-1].records.shown) if row.get("folder"))
         shown.keys(DOWN * lit)
         asked = len(shown.port.queries)
-        shown.screen.views[-1].read_again()
-        await until(lambda: len(shown.port.queries) > asked and not shown.screen.views[-1].records.reader.busy)
+        records = shown.screen.views[-1].records
+        records.read()
+        await until(lambda: len(shown.port.queries) > asked and not records.reader.busy)
         shown.keys("\r")
         await until(lambda: "you: draw it" in picture(shown))
 
