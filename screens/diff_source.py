@@ -108,6 +108,8 @@ class Sources:
             return f"since: HEAD{f', {left} more files' if left else ''}"
         if self.name == "task" and self._screen.state.running:
             return "so far; the task is running"
+        if self.name == "session" and len(self._others) >= _SESSION_TASKS:
+            return f"since: the last {len(self._others)} tasks"
         return f"since: this {self.name}"
 
     def nothing(self) -> str:

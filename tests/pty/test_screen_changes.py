@@ -226,6 +226,27 @@ def test_the_whole_session_can_be_looked_at() -> None:
     inside(look, columns=120, rows=40, answers=answers)
 
 
+def test_of_a_long_session_it_is_said_how_far_back_the_changes_are_told() -> None:
+    rows = [task_row(id=f"t_{number}") for number in range(50)]
+
+    async def look(shown: ScriptedScreen) -> None:
+        def told() -> Any:
+            asked = shown.port.queries[-1]
+            assert isinstance(asked, TaskDetail)
+            return detail_of(task_row(id=asked.task_id))
+
+        answers[TaskDetail] = told
+        assert shown.screen.link is not None
+        shown.screen.link.read_page("s_7")
+        await until(lambda: shown.screen.state.session_id == "s_7")
+        shown.keys(F5)
+        shown.keys("s")
+        await until(lambda: "since: the last 50 tasks" in picture(shown))
+
+    answers: dict[type, Any] = {**ANSWERS, TaskList: {"tasks": rows}}
+    inside(look, answers=answers)
+
+
 def test_the_source_is_the_task_the_session_the_working_tree_or_the_turn() -> None:
     calls = [{"id": "c_1", "name": "edit_file", "arguments": EDIT}]
     later = [{"id": "c_9", "name": "write_file", "arguments": WRITE}, {**calls[0], "id": "c_8"}]
