@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from prompt_toolkit.application import run_in_terminal
 
 from . import answering, browsing, composing
+from .chrome import CANCELLING
 from .layout import STANDARD_COLUMNS, STANDARD_ROWS
 from .state import SessionLeft
 
@@ -56,7 +57,7 @@ def interrupt(screen: "Screen", argument: str = "") -> None:
             kill(screen)
         else:
             screen.link.cancel(task.id)
-            screen.say("Cancelling the task")
+            screen.say(CANCELLING)
         return
     if not screen.composer.empty and screen.layout.size != "too small":
         screen.acted_at = now

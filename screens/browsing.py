@@ -24,7 +24,9 @@ def toggle_row(screen: "Screen", argument: str = "") -> None:
     if key is None:
         keys = [visible.key for visible in transcript.shown if visible.key in blocks]
         key = next((item for item in reversed(keys) if blocks[item].kind in ("tool", "thought")), None)
-    if key is not None:
+    if key is None:
+        screen.say("No row on the screen opens")
+    else:
         toggle(screen, key)
 
 
@@ -132,7 +134,7 @@ def copy_code(screen: "Screen", argument: str = "") -> None:
         if found:
             end = _last_line(screen, block) if block.key <= here.key else 0
             code = ([code for line, code in found if line <= end] or [found[0][1]])[-1]
-            screen.copy(code, f"the code, {count(code.count(chr(10)) + 1, 'line', 'lines')}")
+            screen.copy(code, f"{count(code.count(chr(10)) + 1, 'line', 'lines')} of code")
             return
     screen.say("There is no code in this conversation")
 

@@ -136,14 +136,20 @@ def end_text(result: Mapping[str, Any], elapsed: float, view: TaskView, ended: S
     if status == "completed":
         return _completed(result.get("verification") or {}, took, figures)
     if status == "cancelled":
-        stopped = [f'"{tool.subject}": {tool.facts}.' for tool in ended]
-        return "\n".join([f"Cancelled by you after {took}.", *stopped, _kept(changes, figures)])
+        told = " ".join(["Cancelled by you.", *(f'"{tool.subject}" {_stopped(tool.facts)}.' for tool in ended)])
+        return f"{told}\n{_kept(changes, figures)}"
     error = result.get("error") or {}
     cause = clean(str(error.get("message") or "It did not end well."))
     lines = [f"{cause}  [{result.get('reason')}]", _kept(changes, figures), _tries(error)]
     lines.append(clean(str(error.get("hint") or "")))
     lines.append("/slots frees them." if result.get("reason") == "capacity_full" else "")
     return "\n".join(line for line in lines if line)
+
+
+def _stopped(facts: str) -> str:
+    """How the cancel ended a command: `ended after SIGTERM, 200 ms`."""
+    words = [word for word in facts.split("  ") if word != "cancelled"]
+    return ", ".join(words) or "was not begun"
 
 
 def _completed(verification: Mapping[str, Any], took: str, figures: str) -> str:

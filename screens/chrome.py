@@ -13,6 +13,8 @@ from .theme import Glyphs
 
 WORDS = {"completed": "done"}
 SECTION_ROWS = 5
+CANCELLING = "Cancelling the task"
+"""Said when a cancel was asked for; it goes when the task has ended."""
 MIN_LEFT = 8
 """Columns below which the left of the status row says nothing any more."""
 

@@ -426,6 +426,20 @@ def test_control_c_is_a_ladder() -> None:
     inside(press)
 
 
+def test_what_is_said_of_a_cancel_goes_with_the_task() -> None:
+    async def press(shown: ScriptedScreen) -> None:
+        begin_task(shown)
+        shown.draw()
+        shown.keys("\x0f")
+        assert "No row on the screen opens" in shown.draw()[-1]
+        shown.keys("\x03")
+        assert "Cancelling the task" in shown.draw()[-1]
+        feed(shown, [event(9, events.TaskStateChanged("running", "cancelled", "cancelled"))])
+        assert "Cancelling" not in shown.draw()[-1] and "Enter send" in shown.draw()[-1]
+
+    inside(press)
+
+
 def test_escape_never_cancels_a_running_task() -> None:
     async def press(shown: ScriptedScreen) -> None:
         begin_task(shown)

@@ -183,8 +183,7 @@ def test_a_cancelled_task_names_what_was_stopped_and_what_stays() -> None:
     )
 
     assert state.blocks[2].source.split("\n") == [
-        "Cancelled by you after 00:00.",
-        '"pytest -q": cancelled  ended after SIGTERM  200 ms.',
+        'Cancelled by you. "pytest -q" ended after SIGTERM, 200 ms.',
         "No file was changed.",
     ]
 
