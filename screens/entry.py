@@ -11,7 +11,7 @@ from prompt_toolkit.buffer import Buffer
 from prompt_toolkit.filters import Condition
 from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.keys import Keys
-from prompt_toolkit.layout import AnyContainer, ConditionalContainer, VSplit, Window
+from prompt_toolkit.layout import ConditionalContainer, VSplit, Window
 from prompt_toolkit.layout.controls import BufferControl
 from prompt_toolkit.layout.processors import Processor, Transformation, TransformationInput
 
@@ -130,7 +130,7 @@ class Finder:
         self._sheet.find = self.entry.text
 
 
-def with_find(screen: "Screen", page: "View", sheet: Sheet) -> AnyContainer:
+def with_find(screen: "Screen", page: "View", sheet: Sheet) -> ConditionalContainer:
     """Find in a text in full, `n` and `N` from match to match; what is returned stands over the text."""
     text = page.focus
 

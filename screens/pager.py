@@ -6,7 +6,7 @@ from prompt_toolkit.layout import AnyContainer
 
 from .entry import with_find
 from .keys import Registry
-from .sheet import Sheet, framed, headed, hint_line, sheet_window
+from .sheet import FRAME_ROWS, Sheet, framed, headed, hint_line, sheet_window
 from .text import Line, drawable, shorten
 
 if TYPE_CHECKING:
@@ -45,7 +45,8 @@ class Pager:
         self.focus = sheet_window(sheet)
         taken, what = copies or (text, "the text")
         sheet.act("pager.copy", lambda: screen.copy(taken, what))
-        self.container: AnyContainer = framed(screen, self._head, with_find(screen, self, sheet), self.focus)
+        self._find = with_find(screen, self, sheet)
+        self.container: AnyContainer = framed(screen, self._head, self._find, self.focus)
 
     def hints(self) -> str:
         keys = hint_line(self._screen, ("pager.find", "find"), ("pager.copy", "copy"), ("escape", "back"))
@@ -55,9 +56,11 @@ class Pager:
         """The text is what it was when it was opened."""
 
     def _head(self) -> Line:
-        sheet, rows = self._sheet, len(self._lines)
-        last = min(sheet.top + sheet.height, rows)
-        where = f"rows {sheet.top + 1} to {last} of {rows}"
+        # Drawn before the text below it, which has another height after a resize and beside what is found.
+        height = self._screen.layout.rows - FRAME_ROWS - self._find.filter()
+        rows = len(self._lines)
+        top = max(0, min(self._sheet.top, rows - height))
+        where = f"rows {top + 1} to {min(top + height, rows)} of {rows}"
         return headed(shorten(drawable(self._name), 60), "", where, self._screen.layout.columns)
 
 

@@ -30,6 +30,8 @@ SIDEWAYS = 8
 """Columns that a step to the side moves."""
 _NAME, _DOT, _PLAIN_DOT = "FLUZO", "  · ", "  - "
 _HEAD_GAPS = 6
+FRAME_ROWS = 3
+"""Of a page: its head, the rule, and the status row below it."""
 LIT = "class:bg.select class:text.on_select"
 
 
@@ -60,7 +62,7 @@ class Sheet(UIControl):
         self._clicks = Clicks(self._at, lambda: self.lit, self.move, self._entered, wheel_rows)
         self._enter: Callable[[], object] = lambda: None
         self.top, self.left, self.lit = 0, 0, 0
-        self.width, self.height = screen.layout.columns, max(screen.layout.rows - 3, 1)
+        self.width, self.height = screen.layout.columns, max(screen.layout.rows - FRAME_ROWS, 1)
         self.find = ""
         self.at = -1
         """The row of the match that was gone to."""

@@ -211,3 +211,27 @@ def test_the_views_over_a_real_task(tmp_path: Path, columns: int, rows: int) -> 
             user.sees("Half and half.")
             user.presses("ctrl-c", "ctrl-c")
             assert user.leaves() == 0
+
+
+def test_the_head_of_a_text_says_which_rows_are_shown_also_after_a_resize_and_beside_what_is_found() -> None:
+    def told(rows: list[str]) -> tuple[int, int]:
+        found = re.search(r"rows (\d+) to (\d+) of", rows[0])
+        assert found is not None
+        return int(found[1]), int(found[2])
+
+    async def look(shown: ScriptedScreen) -> None:
+        shown.keys("\x1bOP")
+        assert told(shown.draw()) == (1, 21)
+        shown.resizes(100, 40)
+        assert told(shown.draw()) == (1, 37)
+        shown.keys("/")
+        assert told(shown.draw()) == (1, 36)
+        shown.keys("\x1b")
+        shown.keys("\x1b[F")
+        first, last = told(shown.draw())
+        assert last - first == 36
+        shown.resizes(80, 24)
+        first, last = told(shown.draw())
+        assert last - first == 20
+
+    inside(look)
