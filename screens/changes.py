@@ -148,7 +148,8 @@ def end_text(result: Mapping[str, Any], elapsed: float, view: TaskView, ended: S
 
 def _stopped(facts: str) -> str:
     """How the cancel ended a command: `ended after SIGTERM, 200 ms`."""
-    words = [word for word in facts.split("  ") if word != "cancelled"]
+    told = {"killed": "was killed", "whether it ended is not known": "may still run"}
+    words = [told.get(word, word) for word in facts.split("  ") if word != "cancelled"]
     return ", ".join(words) or "was not begun"
 
 

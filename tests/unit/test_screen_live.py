@@ -172,9 +172,17 @@ def test_a_blocked_task_says_its_cause_what_stays_how_often_it_was_tried_and_wha
     ]
 
 
-def test_a_cancelled_task_names_what_was_stopped_and_what_stays() -> None:
+@pytest.mark.parametrize(
+    ("how", "told"),
+    [
+        ("terminated", "ended after SIGTERM"),
+        ("killed", "was killed"),
+        ("uncertain", "may still run"),
+    ],
+)
+def test_a_cancelled_task_names_what_was_stopped_and_what_stays(how: str, told: str) -> None:
     state = after(*BEGUN, *running("run", "execute", "pytest -q"))
-    cancelled = {"exit_status": None, "cancelled": True, "termination": "terminated", "elapsed_seconds": 0.2}
+    cancelled = {"exit_status": None, "cancelled": True, "termination": how, "elapsed_seconds": 0.2}
     state = after(
         event(31, events.OperationEnded(False, "cancelled", "pytest -q", cancelled), "o_1"),
         event(32, events.TaskStateChanged("stopping", "cancelled", "cancelled")),
@@ -183,7 +191,7 @@ def test_a_cancelled_task_names_what_was_stopped_and_what_stays() -> None:
     )
 
     assert state.blocks[2].source.split("\n") == [
-        'Cancelled by you. "pytest -q" ended after SIGTERM, 200 ms.',
+        f'Cancelled by you. "pytest -q" {told}, 200 ms.',
         "No file was changed.",
     ]
 
