@@ -54,8 +54,14 @@ def is_elsewhere(record: Record) -> bool:
 
 
 def command_of(record: Record) -> str:
-    """What opens Fluzo in the folder of a session, as a shell takes it."""
-    return visible_text(f"fluzo -C {shlex.quote(str(record['folder']))}")
+    """What opens Fluzo in the folder of a session, as a shell takes it, without a character that would act."""
+    folder = str(record["folder"])
+    if visible_text(folder) == folder:
+        return f"fluzo -C {shlex.quote(folder)}"
+    # As bash and zsh read it: each byte by its number.
+    octets = folder.encode("utf-8", "surrogateescape")
+    plain = "".join(chr(n) if 32 <= n < 127 and chr(n) not in "\\'" else f"\\{n:03o}" for n in octets)
+    return f"fluzo -C $'{plain}'"
 
 
 def reading_pages(record: Record, data: Record, width: int) -> tuple[str, str]:

@@ -1,3 +1,6 @@
+import os
+import subprocess
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,6 +23,8 @@ from fluzo.core.port import (
     TaskList,
 )
 from fluzo.screens.options import Options
+from fluzo.screens.other_folders import command_of
+from fluzo.screens.sanitize import visible_text
 
 F2, F4, F5 = "\x1bOQ", "\x1bOS", "\x1b[15~"
 DOWN, UP = "\x1b[B", "\x1b[A"
@@ -254,6 +259,20 @@ def test_a_session_of_another_folder_goes_on_only_there_and_the_way_can_be_copie
         assert shown.port.commands == []
 
     inside(look, answers=OTHERS, options=AT_HOME)
+
+
+@pytest.mark.parametrize(
+    "name", [b"a b'c", b"o\xff\x1b[2J\n d'd\\", "h\u00e9\u6f22 $HOME".encode(), "\u202egpj".encode()]
+)
+def test_the_command_for_a_folder_of_any_name_is_safe_to_show_and_takes_a_shell_there(
+    tmp_path: Path, name: bytes
+) -> None:
+    folder = os.fsencode(tmp_path) + b"/" + name
+    Path(os.fsdecode(folder)).mkdir()
+    command = command_of({"folder": folder.decode("utf-8", "surrogateescape")})
+    assert visible_text(command) == command
+    argv = ["bash", "-c", command.replace("fluzo -C", "cd --", 1) + " && pwd"]
+    assert subprocess.run(argv, capture_output=True, check=True).stdout == folder + b"\n"
 
 
 def test_other_folders_that_cannot_be_looked_at_are_told_and_the_own_list_stays() -> None:
