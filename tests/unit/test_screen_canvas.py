@@ -152,7 +152,7 @@ def test_frames_whose_wide_characters_are_cut_show_what_one_drawn_from_nothing_s
     app: Application[None] = Application(Layout(Window(Rows([]))), input=DummyInput())
     with set_app(app):
         before = None
-        for _ in range(15):
+        for _ in range(8):
             state = source.getstate()
             frame = covered(source)
             source.setstate(state)
