@@ -158,6 +158,7 @@ def escape(screen: "Screen", argument: str = "") -> None:
 
 
 def focus_next(screen: "Screen", step: int = 1) -> None:
+    screen.flash = ""
     order = ["composer"]
     if screen.request is not None:
         order.append("card")

@@ -301,6 +301,7 @@ class Screen:
     def card_key(self, key: approval.KeyName, text: str = "") -> None:
         from .answering import card_effect
 
+        self.flash = ""
         self.card, effect = approval.press(self.card, key, text, self.now())
         card_effect(self, effect)
 

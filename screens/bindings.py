@@ -85,9 +85,9 @@ def _composer_keys(screen: "Screen", keys: KeyBindings, here: Filter, small: Fil
         "backspace": composer.backspace,
     }
     for key, call in edits.items():
-        keys.add(key, filter=here)(partial(_plain, call))
+        keys.add(key, filter=here)(partial(_plain, screen, call))
     for key, call in acts.items():
-        keys.add(key, filter=here & ~small)(partial(_plain, call))
+        keys.add(key, filter=here & ~small)(partial(_plain, screen, call))
 
     @keys.add(Keys.BracketedPaste, filter=here)
     def paste(event: KeyPressEvent) -> None:
@@ -97,7 +97,8 @@ def _composer_keys(screen: "Screen", keys: KeyBindings, here: Filter, small: Fil
     keys.add("v", filter=here & lit)(lambda event: composer.open_chip())
 
 
-def _plain(call: Callable[[], object], event: KeyPressEvent) -> None:
+def _plain(screen: "Screen", call: Callable[[], object], event: KeyPressEvent) -> None:
+    screen.flash = ""
     call()
 
 

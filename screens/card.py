@@ -257,7 +257,7 @@ def _hint(request: Request, card: Card) -> Line:
         what = "sends the answer" if card.question else "denies with this reason"
         return [(style, f"Write one line.  Enter {what}  Esc back to the choices")]
     words = "e writes an answer" if card.question else "e reason"
-    more = f"v whole text  {words}  Esc back"
+    more = "v whole  e own words  Esc back" if card.question else f"v whole text  {words}  Esc back"
     if not card.choices:
         text = f"{words}, then Enter.  v whole text  Esc back"
     elif card.many:

@@ -157,7 +157,8 @@ def hint_text(state: State, registry: Registry, focus: str) -> str:
         return "Enter open  y copy  / find  Esc back"
     wanted: tuple[tuple[str, str], ...]
     if state.requests:
-        wanted = (("focus.next", "answer"), ("deny", "deny"))
+        asked = any(request.kind == "permission" for request in state.requests)
+        wanted = (("focus.next", "answer"), ("deny", "deny") if asked else ("interrupt", "cancel"))
     elif state.phase == "failed":
         wanted = (("retry", "try again"), ("help", "keys"))
     elif state.running and state.yolo:

@@ -384,3 +384,21 @@ def test_trying_a_blocked_task_again_asks_first() -> None:
         assert len(shown.port.commands) == before
 
     inside(again, answers={SessionList: {"sessions": []}, ResumePlan: {}})
+
+
+def test_a_question_offers_no_denial_and_what_was_said_goes_with_the_next_key() -> None:
+    async def press(shown: ScriptedScreen) -> None:
+        begin_task(shown)
+        ask(shown, request(kind="question", question="Which?", choices=["this", "that"]))
+        assert shown.draw()[-1].endswith("Tab answer  Ctrl+C cancel")
+        shown.keys("\x1bn")
+        assert "answered by its choices" in shown.draw()[-1]
+        shown.keys("\t")
+        assert shown.draw()[-1].endswith("1-2 choose, nothing is chosen  Esc back")
+        shown.clock.time += 1
+        shown.keys("2")
+        rows = shown.draw()
+        assert rows[-1].endswith("Enter confirms 2  Esc back")
+        assert any("e own words  Esc back" in row for row in rows)
+
+    inside(press)
