@@ -31,6 +31,7 @@ class Sources:
         self._screen = screen
         self._changed = changed
         self._others: dict[str, Mapping[str, Any] | None] = {}
+        self._missing: list[str] = []
         self._tree: Mapping[str, Any] | None = None
         self._turn = 0
         self._about = Reader(screen, self._task_taken)
@@ -68,7 +69,12 @@ class Sources:
             self._tree = found
             self._changed()
         elif isinstance(query, TaskList):
-            self._others = {str(task["id"]): None for task in found["tasks"]}
+            last = {str(task["id"]): task["updated_at"] for task in found["tasks"]}
+            self._others = {task_id: self._others.get(task_id) for task_id in last}
+            # One that is as it was when it was read has changed nothing since; it may be one of many.
+            self._missing = [
+                task_id for task_id, task in self._others.items() if not task or task["updated_at"] != last[task_id]
+            ]
             self._read_next()
         else:
             self._others[str(found["task"]["id"])] = found["task"]
@@ -76,9 +82,8 @@ class Sources:
 
     def _read_next(self) -> None:
         """The tasks of a session are read one after the other; then what they changed is shown together."""
-        missing = next((task_id for task_id, task in self._others.items() if task is None), None)
-        if missing is not None:
-            self._reader.ask(TaskDetail(missing))
+        if self._missing:
+            self._reader.ask(TaskDetail(self._missing.pop(0)))
         else:
             self._changed()
 

@@ -1,3 +1,4 @@
+import asyncio
 import re
 from pathlib import Path
 from typing import Any
@@ -221,6 +222,16 @@ def test_the_whole_session_can_be_looked_at() -> None:
         shown.keys("f")
         rows = picture(shown)
         assert "of: the first" in rows and "of: the second" in rows
+        shown.keys("s")
+        await until(lambda: "since: HEAD" in picture(shown))
+        shown.keys("ss")
+        shown.keys("s")
+        await until(lambda: shown.port.queries.count(TaskList(50, "", "s_7")) == 2)
+        for _ in range(20):  # Whatever else it asks for.
+            await asyncio.sleep(0)
+        assert "since: this session" in picture(shown)
+        assert shown.port.queries.count(TaskDetail("t_8")) == 1, "what it changed is known"
+        assert "of: the first" in picture(shown)
 
     answers = {**ANSWERS, TaskList: {"tasks": tasks}}
     inside(look, columns=120, rows=40, answers=answers)
