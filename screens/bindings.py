@@ -9,6 +9,7 @@ from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
 from prompt_toolkit.keys import Keys
 
 from .actions import QUIT_SECONDS, escape, focus_next
+from .approval import drop_focus
 from .browsing import copy_selection
 from .composing import accept, enter
 from .composing import paste as pasted
@@ -33,7 +34,7 @@ def bindings(screen: "Screen") -> KeyBindings:
         "transcript": Condition(lambda: screen.body.focus == "transcript"),
         "global": ~small,
     }
-    keys.add(Keys.Any, filter=small & ~in_composer, eager=True)(lambda event: None)
+    keys.add(Keys.Any, filter=small & ~in_composer, eager=True)(partial(_unseen, screen))
     special = ("enter", "tab", "escape")
     for action in screen.registry.actions.values():
         where = filters.get(action.context)
@@ -57,6 +58,20 @@ def bindings(screen: "Screen") -> KeyBindings:
     keys.add(FOCUS_IN)(lambda event: screen.terminal_focus(True))
     keys.add(FOCUS_OUT)(lambda event: screen.terminal_focus(False))
     return keys
+
+
+def _unseen(screen: "Screen", event: KeyPressEvent) -> None:
+    """A key for a card or a page that is not shown: text goes to the draft, and nothing else happens."""
+    key = event.key_sequence[0].key
+    if key is Keys.BracketedPaste:
+        pasted(screen, event.data)
+    elif not isinstance(key, Keys) and event.data.isprintable():
+        screen.composer.insert(event.data)
+    else:
+        return
+    if screen.body.focus == "card":
+        screen.card = drop_focus(screen.card)
+        screen.body.focus_composer()
 
 
 def _call(screen: "Screen", action_id: str) -> Callable[[KeyPressEvent], None]:

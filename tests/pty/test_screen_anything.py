@@ -150,14 +150,36 @@ def test_a_page_that_was_open_when_the_screen_became_too_small_has_the_keyboard_
         shown.keys("abc\r")
         shown.resizes(80, 24)
         assert "Keys" in picture(shown)
-        assert shown.screen.composer.text == ""
+        assert shown.screen.composer.text == "abc"
         shown.keys("\x1b[6~")
         assert "rows 1 to" not in picture(shown)
         shown.resizes(20, 5)
         shown.draw()
         shown.keys("\x1b")
         shown.resizes(80, 24)
-        assert "Type a task" in picture(shown)
+        assert "> abc" in picture(shown)
+
+    inside(work, options=Options("~/src/ledger", environ=ENVIRON), answers=answers(), facts=scenes.FACTS)
+
+
+def test_text_typed_at_a_card_that_is_no_longer_shown_goes_to_the_draft_and_the_choice_is_dropped() -> None:
+    async def work(shown: ScriptedScreen) -> None:
+        begin_task(shown)
+        ask(shown, request())
+        shown.draw()
+        shown.keys("\t")
+        shown.clock.time += 1
+        shown.keys("2")
+        assert shown.screen.card.choice == 2
+        shown.resizes(20, 5)
+        shown.draw()
+        shown.clock.time += 1
+        shown.keys("\r2")
+        shown.keys("\x1b[200~ more\x1b[201~")
+        shown.resizes(80, 24)
+        shown.draw()
+        assert (shown.screen.composer.text, shown.screen.body.focus) == ("2 more", "composer")
+        assert not shown.screen.card.focused and not shown.approvals()
 
     inside(work, options=Options("~/src/ledger", environ=ENVIRON), answers=answers(), facts=scenes.FACTS)
 
