@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 _BY_ALIAS = 40
 """Less than most titles that have the letters together, more than letters that are apart."""
+_RECENT = "recent"
+_RECENT_ROWS = 5
 
 
 def score(wanted: str, text: str) -> int:
@@ -59,6 +61,21 @@ def matching(wanted: str, actions: Sequence[Action], recent: Sequence[str]) -> l
     return [action for *_, action in sorted(ranked, key=lambda item: item[:3])]
 
 
+def listed(wanted: str, actions: Sequence[Action], recent: Sequence[str]) -> list[Action | str]:
+    """The rows: what matches and, under a heading, what was run last: above all where nothing is typed, else below.
+
+    Where nothing matches there is nothing at all, so that Enter runs nothing by chance.
+    """
+    found = matching(wanted, actions, recent)
+    used = [name for name in dict.fromkeys(reversed(recent)) if name != "palette"]
+    offered = {action.id: action for action in actions}
+    last = [offered[name] for name in used if name in offered][:_RECENT_ROWS]
+    if not wanted:
+        return [_RECENT, *last, "", *(action for action in found if action not in last)] if last else [*found]
+    last = [action for action in last if action not in found]
+    return [*found, "", _RECENT, *last] if found and last else [*found]
+
+
 class Palette:
     """A float over the conversation."""
 
@@ -76,7 +93,7 @@ class Palette:
             "palette.write": self._write,
         }
         self.focus = Window(BufferControl(self._buffer, key_bindings=acting_keys(screen, acts)), height=1)
-        clicks = Clicks(lambda y: at_row(self._shown, y), lambda: self._lit, self._light, self._run)
+        clicks = Clicks(self._at, lambda: self._lit, self._light, self._run)
         rows = Window(RowsList(self._rows, clicks), always_hide_cursor=True)
         self.container: AnyContainer = boxed(screen, lambda: "Commands", "Enter run  Esc close", rows, self.focus)
 
@@ -89,31 +106,40 @@ class Palette:
     def _reset(self) -> None:
         self._lit = 0
 
+    def _listed(self) -> list[Action | str]:
+        return listed(self._buffer.text, self._screen.commands(), self._screen.recent)
+
     def _found(self) -> list[Action]:
-        return matching(self._buffer.text, self._screen.commands(), self._screen.recent)
+        return [entry for entry in self._listed() if isinstance(entry, Action)]
+
+    def _at(self, y: int) -> int | None:
+        """The number of the action in a row of the picture; None on a heading and where nothing stands."""
+        entries, number = self._listed(), at_row(self._shown, y)
+        if number is None or isinstance(entries[number], str):
+            return None
+        return sum(isinstance(entry, Action) for entry in entries[:number])
 
     def _rows(self) -> list[Line]:
-        found = self._found()
+        entries = self._listed()
         columns, height = box_size(self._screen)
-        room, width = height - 4, columns - 4
-        if not found:
+        if not entries:
             self._shown = range(0)
             text = f'no match. Enter does nothing; Tab puts "/{self._buffer.text}" in the composer'
             return [[], [("class:text.muted", text)]]
-        rows: list[Line] = [[]]
-        self._shown = window_of(self._lit, len(found), room)
-        for number in self._shown:
-            action = found[number]
-            reason = idle_reason(self._screen.state, action.id)
-            plain = "class:text.faint" if reason else "class:text.primary"
-            style = "class:bg.select class:text.on_select" if number == self._lit else plain
-            keys = action.keys[0] if action.keys else ""
-            told = f"{shorten(reason, 26):<26}" if reason else f"{action.slash:<16}{keys:<10}"
-            left = shorten(action.title, width - 28)
-            mark = ">" if number == self._lit else " "
-            text = f"{mark} {left}{' ' * (width - 28 - cells(left))}{told}"
-            rows.append([(style, text)])
-        return rows
+        lit = [number for number, entry in enumerate(entries) if isinstance(entry, Action)][self._lit]
+        self._shown = window_of(lit, len(entries), height - 4)
+        return [[], *(self._row(entries[number], columns - 4, lit=number == lit) for number in self._shown)]
+
+    def _row(self, entry: Action | str, width: int, *, lit: bool) -> Line:
+        if isinstance(entry, str):
+            return [("class:text.muted", f"  {entry}")]
+        reason = idle_reason(self._screen.state, entry.id)
+        plain = "class:text.faint" if reason else "class:text.primary"
+        keys = entry.keys[0] if entry.keys else ""
+        told = f"{shorten(reason, 26):<26}" if reason else f"{entry.slash:<16}{keys:<10}"
+        left = shorten(entry.title, width - 28)
+        text = f"{'>' if lit else ' '} {left}{' ' * (width - 28 - cells(left))}{told}"
+        return [("class:bg.select class:text.on_select" if lit else plain, text)]
 
     def _light(self, step: int) -> None:
         self._lit = max(0, min(self._lit + step, len(self._found()) - 1))

@@ -29,6 +29,8 @@ def _answering(shown: ScriptedScreen) -> None:
 
 
 def _palette(shown: ScriptedScreen) -> None:
+    shown.screen.run_action("changes")
+    shown.keys("\x1b")
     shown.keys("\x10")
     shown.keys("mo")
 

@@ -435,7 +435,9 @@ def test_what_is_said_of_a_cancel_goes_with_the_task() -> None:
         shown.keys("\x03")
         assert "Cancelling the task" in shown.draw()[-1]
         feed(shown, [event(9, events.TaskStateChanged("running", "cancelled", "cancelled"))])
-        assert "Cancelling" not in shown.draw()[-1] and "Enter send" in shown.draw()[-1]
+        assert "Cancelling" not in shown.draw()[-1] and "Ctrl+P" in shown.draw()[-1]
+        shown.keys("x")
+        assert "Enter send" in shown.draw()[-1]
 
     inside(press)
 
@@ -496,6 +498,28 @@ def test_the_palette_finds_by_letters_and_runs_the_lit_row() -> None:
         assert shown.screen.views
         shown.keys("\x1b")
         assert not shown.screen.views
+
+    inside(press, columns=120, rows=40)
+
+
+def test_the_palette_has_what_was_run_last_under_a_heading_but_runs_only_what_is_lit() -> None:
+    async def press(shown: ScriptedScreen) -> None:
+        for _ in range(2):
+            shown.screen.run_action("sidebar")
+        shown.screen.run_action("motion")
+        shown.keys("\x10")
+        rows = [(row.split("│") * 2)[1].strip() for row in shown.draw()]
+        at = rows.index("recent")
+        assert rows[at + 1].startswith("> Reduced motion: on") and rows[at + 2].startswith("Sidebar")
+        assert not rows[at + 3] and rows[at + 4]
+        shown.keys("mous")
+        rows = [(row.split("│") * 2)[1].strip() for row in shown.draw()]
+        assert rows[at].startswith("> Mouse")
+        assert "recent" in rows and rows.index("recent") > at + 1 and not rows[rows.index("recent") - 1]
+        shown.keys("\x1b[B" * 20)
+        assert any("> Sidebar" in row for row in shown.draw()), "the last row, past the heading"
+        shown.keys("\x15zzzz\r")
+        assert "recent" not in "\n".join(shown.draw()) and shown.screen.motion.reduced
 
     inside(press, columns=120, rows=40)
 
