@@ -24,7 +24,7 @@ from . import approval
 from .approval import Card
 from .board import NoticeBoard
 from .body import Body
-from .chrome import CANCELLING, end_hints
+from .chrome import CANCELLING, FORCING, end_hints
 from .completion import ComposerCompleter, FileIndex
 from .composer import Composer
 from .frames import Frames
@@ -210,7 +210,7 @@ class Screen:
         if before.requests is not self.state.requests:
             self._requests_changed()
         self._give_back(before)
-        if before.running and not self.state.running and self.flash == CANCELLING:
+        if before.running and not self.state.running and self.flash in (CANCELLING, FORCING):
             self.flash = ""
         self.board.announce(before, self.state)
         self.motion.state_changed(before, self.state)

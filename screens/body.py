@@ -193,6 +193,8 @@ class Body:
         width = screen.layout.columns - sum(cells(part) for _, part in badge)
         state, glyphs = screen.state, screen.glyphs
         focus = self.focus
+        if focus == "composer" and not screen.composer.empty:
+            focus = "draft"
         card = hint_words(screen.card) if focus == "card" else ""
         return [*badge, *chrome.status(state, width, screen.now(), screen.registry, focus, flash, glyphs, card)]
 

@@ -14,7 +14,8 @@ from .theme import Glyphs
 WORDS = {"completed": "done"}
 SECTION_ROWS = 5
 CANCELLING = "Cancelling the task"
-"""Said when a cancel was asked for; it goes when the task has ended."""
+FORCING = "Asked to force the stop"
+"""Both are said when the end of the task was asked for; they go when it has ended."""
 MIN_LEFT = 8
 """Columns below which the left of the status row says nothing any more."""
 
@@ -152,7 +153,7 @@ def _task_sentence(task: TaskView, now: float) -> str:
 
 
 def hint_text(state: State, registry: Registry, focus: str) -> str:
-    """The two keys that matter now."""
+    """The two keys that matter now; the focus is `draft` in a composer with something to send."""
     if focus == "transcript":
         return "Enter open  y copy  / find  Esc back"
     wanted: tuple[tuple[str, str], ...]
@@ -169,7 +170,8 @@ def hint_text(state: State, registry: Registry, focus: str) -> str:
         wanted = (("resume", "(asks)"), ("changes", "changes"))
     else:
         after = _AFTER.get(state.word, ())
-        useful = [key for key in after if state.changes or key[0] != "changes"]
+        useless = {"history.find" if focus == "draft" else "send", *(() if state.changes else ("changes",))}
+        useful = [key for key in after if key[0] not in useless]
         wanted = tuple(dict.fromkeys((*useful, ("palette", "commands"), ("help", "keys"))))[:2]
     return keys_in_words(registry, wanted)
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from fluzo.core.port import Query, Snapshot, TaskDetail
 
+from .chrome import FORCING
 from .question import Question, paragraph
 from .sheet import Reader, safe
 from .state import RUNNING_STATES
@@ -86,4 +87,4 @@ class _ForceStop:
         screen.views.close()
         if choice == len(_CHOICES) and screen.link is not None:
             screen.link.force_stop(self._task_id)
-            screen.say("Asked to force the stop")
+            screen.say(FORCING)

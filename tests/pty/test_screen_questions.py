@@ -124,6 +124,19 @@ def test_esc_and_keep_waiting_go_back_to_the_list_and_a_task_that_ended_is_not_s
     inside(look, columns=120, rows=40, answers=TASKS)
 
 
+def test_what_is_said_of_a_forced_stop_goes_with_the_task() -> None:
+    async def look(shown: ScriptedScreen) -> None:
+        await force_stop_asked(shown)
+        for key in "2\r":
+            rests(shown)
+            shown.keys(key)
+        assert stops(shown) and "Asked to force the stop" in shown.draw()[-1]
+        shown.screen.apply(event(90, events.TaskStateChanged("running", "cancelled")))
+        assert "Asked to force" not in shown.draw()[-1]
+
+    inside(look, answers=TASKS)
+
+
 def test_ctrl_c_while_stopping_and_the_command_open_the_question_once_and_never_act() -> None:
     async def look(shown: ScriptedScreen) -> None:
         begin_task(shown)

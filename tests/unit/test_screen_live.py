@@ -207,7 +207,7 @@ def test_a_cancelled_task_names_what_was_stopped_and_what_stays(how: str, told: 
             "Ctrl+R retry  F5 changes",
             "Ctrl+R retry  Ctrl+P comm",
         ),
-        ("cancelled", "cancelled", "cancelled after 00:20", "Enter send  F5 changes", "Enter send  Ctrl+P commands"),
+        ("cancelled", "cancelled", "cancelled after 00:20", "F5 changes  Ctrl+P commands", "Ctrl+P commands  F1 keys"),
         ("completed", "", "main", "F5 changes  Ctrl+P commands", "Ctrl+P commands  F1 keys"),
     ],
 )
@@ -224,6 +224,13 @@ def test_the_status_row_says_the_state_and_the_keys_for_it(
     assert left in row
     assert keys in hint_text(state, Registry(), "composer")
     assert hint_text(state, Registry(), "composer") in row
+
+
+@pytest.mark.parametrize(("state_word", "keys"), [("cancelled", "Enter send  "), ("blocked", "Alt+P model  ")])
+def test_the_keys_for_an_end_are_those_that_work_with_what_is_in_the_composer(state_word: str, keys: str) -> None:
+    state = after(*BEGUN, event(3, events.TaskStateChanged("running", state_word, "x")))
+    assert not hint_text(state, Registry(), "composer").startswith(keys)
+    assert hint_text(state, Registry(), "draft").startswith(keys)
 
 
 def test_what_can_be_done_about_an_end_is_said_until_another_task_begins() -> None:
