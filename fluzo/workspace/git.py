@@ -4,7 +4,6 @@ Invariant: `GIT_DIR` and `GIT_WORK_TREE` are given, so nothing is discovered aga
 defines is listed and switched off before a command that might use it; names are read with `-z` only.
 """
 
-import contextlib
 import os
 import re
 import subprocess
@@ -221,22 +220,6 @@ class Git:
             )
         command = f'echo {path.name}/ >> "$(git rev-parse --git-path info/exclude)"'
         raise _unprotected(f"Git does not ignore {path}, where Fluzo keeps private data", f"Run: {command}")
-
-    def exclude_store(self) -> None:
-        """Add the store to this clone's own ignore file, `info/exclude`; the tracked `.gitignore` is not touched."""
-        path, line = self.root.common_dir / "info/exclude", f"{STORE_NAME}/".encode()
-        try:
-            path.parent.mkdir(exist_ok=True)
-            with contextlib.suppress(FileNotFoundError):
-                if line in path.read_bytes().splitlines():
-                    return
-            with path.open("ab+") as file:
-                file.seek(max(file.tell() - 1, 0))
-                file.write(line + b"\n" if file.read(1) in (b"", b"\n") else b"\n" + line + b"\n")
-        except OSError as exc:
-            raise _unprotected(
-                f"{path} cannot be written: {exc.strerror}", f"Add the line {STORE_NAME}/ to it."
-            ) from exc
 
     # --- running ----------------------------------------------------------------------------------------------
 

@@ -14,7 +14,7 @@ from fluzo.core.contracts import GitRequest
 from fluzo.core.errors import FluzoError, StorageError, ToolError, WorkspaceError
 from fluzo.core.records import ProcessResult
 from fluzo.workspace import baseline
-from fluzo.workspace.git import Git, check_store
+from fluzo.workspace.git import check_store
 from fluzo.workspace.identity import resolve_root, workspace_identity
 from fluzo.workspace.local import LocalBackend
 
@@ -399,27 +399,6 @@ def test_a_store_that_is_a_link_is_refused(tmp_path: Path) -> None:
     (tmp_path / "elsewhere").mkdir()
     (root / ".fluzodrive").symlink_to(tmp_path / "elsewhere")
     assert "symbolic link" in store_error(root).message
-
-
-def test_the_local_exclude_is_added_once_and_nothing_else_is_changed(tmp_path: Path) -> None:
-    root = make_repository(tmp_path / "ws", {"a": "a", ".gitignore": "x\n"})
-    exclude = root / ".git/info/exclude"
-    exclude.parent.mkdir(exist_ok=True)
-    exclude.write_bytes(b"no final newline")
-    repository = Git(resolve_root(root))
-    repository.exclude_store()
-    repository.exclude_store()
-    assert exclude.read_bytes() == b"no final newline\n.fluzodrive/\n"
-    assert (root / ".gitignore").read_bytes() == b"x\n"
-    repository.check_store(root / ".fluzodrive")
-
-
-def test_the_exclude_of_a_linked_worktree_is_that_of_its_repository(tmp_path: Path) -> None:
-    root = make_repository(tmp_path / "ws", {"a": "a"})
-    git(root, "worktree", "add", "-q", str(tmp_path / "linked"))
-    repository = Git(resolve_root(tmp_path / "linked"))
-    repository.exclude_store()
-    repository.check_store(tmp_path / "linked/.fluzodrive")
 
 
 def test_a_broken_repository_is_an_error_with_gits_own_words(tmp_path: Path) -> None:
