@@ -53,7 +53,7 @@ def bindings(screen: "Screen") -> KeyBindings:
     keys.add("s-tab", filter=no_view)(lambda event: focus_next(screen, -1))
     offered = ~small & Condition(lambda: DEV_MENU.id in screen.registry.actions)
     keys.add(*parse_key(DEV_MENU.keys[0]), filter=offered)(_call(screen, DEV_MENU.id))
-    held = Condition(lambda: screen.transcript.pointer.held)
+    held = Condition(lambda: screen.transcript.pointer.held or screen.body.card_control.pointer.held)
     keys.add(Keys.Vt100MouseEvent, filter=held)(screen.body.dragging.event)
     keys.add(FOCUS_IN)(lambda event: screen.terminal_focus(True))
     keys.add(FOCUS_OUT)(lambda event: screen.terminal_focus(False))

@@ -49,7 +49,8 @@ class Body:
         self._screen = screen
         self.mouse_on = Condition(lambda: screen.mouse)
         self.transcript = RowsWindow(screen.transcript)
-        self.card = Window(CardControl(screen), always_hide_cursor=True, style="class:bg.raised")
+        self.card_control = CardControl(screen)
+        self.card = Window(self.card_control, always_hide_cursor=True, style="class:bg.raised")
         placeholder = ConditionalProcessor(
             AfterInput(PLACEHOLDER, style="class:text.faint"), Condition(lambda: screen.composer.empty)
         )

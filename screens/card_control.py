@@ -20,7 +20,7 @@ class CardControl(UIControl):
     def __init__(self, screen: "Screen") -> None:
         self._screen = screen
         self._keys = self._bindings()
-        self._pointer = CardPointer(screen)
+        self.pointer = CardPointer(screen)
 
     def is_focusable(self) -> bool:
         return True
@@ -29,11 +29,11 @@ class CardControl(UIControl):
         return self._keys
 
     def create_content(self, width: int, height: int) -> UIContent:
-        self._pointer.drawn()
+        self.pointer.drawn()
         return rows_content(self._screen.card_rows[:height])
 
     def mouse_handler(self, mouse_event: MouseEvent) -> None:
-        self._pointer.event(mouse_event)
+        self.pointer.event(mouse_event)
 
     def _bindings(self) -> KeyBindings:
         keys, screen = KeyBindings(), self._screen

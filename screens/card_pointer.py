@@ -29,6 +29,15 @@ class CardPointer:
     def _identity(self) -> tuple[str, str]:
         return self._screen.card.operation_id, self._screen.card.fingerprint
 
+    @property
+    def held(self) -> bool:
+        """The button went down on the card and has not come up."""
+        return self._pressed is not None
+
+    def let_go(self) -> None:
+        """The button came up, wherever that was."""
+        self._pressed = None
+
     def drawn(self) -> None:
         """The card is in the frame that is being drawn."""
         if self._card != self._identity:

@@ -1,7 +1,8 @@
 """A drag past an edge of the conversation: it scrolls there, and the selection grows with it.
 
-Invariant: it moves by a timer, only while the button is held past the edge and there is more to show; nothing runs and
-nothing is drawn afterwards.
+What was pressed on the card is forgotten with the button, wherever that comes up.
+Invariant: the scrolling moves by a timer, only while the button is held past the edge and there is more to show;
+nothing runs and nothing is drawn afterwards.
 """
 
 import asyncio
@@ -19,14 +20,14 @@ if TYPE_CHECKING:
 STEP_SECONDS = 0.05
 _FASTEST = 3
 """Rows of one step at most, as many as the mouse is past the edge."""
-_MOVED = 32
+_MOVED, _WHEEL = 32, 64
 _SGR = re.compile(r"\x1b\[<([0-9]+);([0-9]+);([0-9]+)([Mm])\Z")
 
 (_inside, *_) = (binding.handler for binding in load_mouse_bindings().bindings)
 
 
 class Dragging:
-    """`event` takes the mouse while a drag that began in the conversation is held."""
+    """`event` takes the mouse while the button is held that went down on the conversation or on the card."""
 
     def __init__(self, screen: "Screen") -> None:
         self._screen = screen
@@ -41,7 +42,10 @@ class Dragging:
         """Past an edge it scrolls; everywhere else the mouse is what it always is."""
         reported = _SGR.match(event.data)
         past = 0
-        if reported is not None and int(reported[1]) & _MOVED:
+        on_card = self._screen.body.card_control.pointer
+        if reported is not None and reported[4] == "M" and not int(reported[1]) & (_MOVED | _WHEEL):
+            on_card.let_go()  # The terminal did not say where the button came up.
+        if reported is not None and int(reported[1]) & _MOVED and self._screen.transcript.pointer.held:
             self._column = int(reported[2]) - 1 - self._screen.layout.transcript.x
             past = self._past(int(reported[3]) - 1)
         self._rows = max(-_FASTEST, min(past, _FASTEST))
@@ -49,9 +53,11 @@ class Dragging:
             self._begin()
             return NotImplemented  # Each step draws by itself.
         self.stop()
+        handled = _inside(event)
         if reported is not None and reported[4] == "m":
             self._screen.transcript.pointer.let_go()
-        return _inside(event)
+            on_card.let_go()
+        return handled
 
     def _past(self, row: int) -> int:
         """How many rows a row of the terminal is above (less than 0) or below the conversation.

@@ -243,6 +243,28 @@ def test_press_and_release_must_be_on_the_same_thing_of_the_same_card() -> None:
     inside(answer)
 
 
+@pytest.mark.parametrize("came_up", [True, False])
+def test_a_press_on_confirm_that_slid_off_is_forgotten(came_up: bool) -> None:
+    async def answer(shown: ScriptedScreen) -> None:
+        asking(shown)
+        click(shown, *find(quiet(shown), "Permission 1 of 1"))
+        click(shown, *find(quiet(shown), "Allow once"))
+        rows = quiet(shown)
+        confirm = find(rows, "Enter confirms 2.")
+        press(shown, *confirm)
+        drag(shown, 3, 2)
+        if came_up:
+            release(shown, 3, 2)
+        press(shown, 3, 2)
+        drag(shown, *confirm)
+        release(shown, *confirm)
+        assert not shown.approvals()
+        click(shown, *confirm)
+        assert shown.approvals()
+
+    inside(answer)
+
+
 def test_what_is_asked_about_is_no_choice_even_if_it_looks_like_one() -> None:
     async def answer(shown: ScriptedScreen) -> None:
         begin_task(shown)
