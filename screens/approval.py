@@ -84,6 +84,8 @@ def press(card: Card, key: KeyName, text: str, now: float) -> tuple[Card, Effect
     if not card.focused:
         return card, NOTHING
     gap = now - card.key_at
+    if card.armed and gap >= BURST:
+        card = card._replace(held="")  # The key before this one chose, and nothing followed it at once.
     armed = card.armed or (now - card.focused_at >= GUARD and gap >= GUARD)
     card = card._replace(key_at=now, armed=armed, flash=False)
     if card.writing:

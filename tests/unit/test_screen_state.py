@@ -7,6 +7,7 @@ from support.scripted_port import event
 
 from fluzo.core import events
 from fluzo.core.events import TextDelta
+from fluzo.screens import approval
 from fluzo.screens.approval import ANSWERS, BURST, CONFIRM, GUARD, Card, press, take_focus
 from fluzo.screens.blocks import Block, Blocks, blocks_of_page
 from fluzo.screens.card import hint_words
@@ -268,6 +269,16 @@ def test_the_machine_never_answers_without_a_choice_and_a_later_enter() -> None:
 
 
 # --- notices --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("key", ["escape", "tab", "paste"])
+def test_what_chose_is_text_only_where_more_follows_at_once(key: approval.KeyName) -> None:
+    for gap, leaves in ((BURST / 2, "1"), (BURST, "")):
+        card = take_focus(Card(question=True, many=True, choices=3), 0.0)
+        card, _ = press(card, "text", "1", GUARD)
+        assert card.marks == (1,)
+        card, effect = press(card, key, "x", GUARD + gap)
+        assert not card.focused and effect.text == leaves + ("x" if key == "paste" else "")
 
 
 @pytest.mark.parametrize(
