@@ -58,8 +58,9 @@ def find(screen: "Screen", argument: str = "") -> None:
             transcript.find = ""
             screen.say("Find is off")
         else:
-            screen.composer.set("/find ")
+            screen.composer.put_aside("/find ")
             screen.views.close_all()
+            screen.say("Type what to find, then Enter")
         return
     transcript.find = argument
     find_step(screen, -1, fresh=True)

@@ -171,8 +171,14 @@ class Composer:
         """Replace the whole draft by strings and chips; undo brings the old one back."""
         self.set(self.chips.joined(parts))
 
+    def put_aside(self, text: str) -> None:
+        """Have a text in place of the draft, which comes back as from history: when that was sent, or with Down."""
+        if self._at is None:
+            self._kept, self._at = self.buffer.text, len(self._history)
+        self.set(text)
+
     def take(self) -> str:
-        """The whole text for sending; history has it, and a draft that was put aside for history comes back."""
+        """The whole text for sending; history has it, and a draft that was put aside comes back."""
         text = self.text
         kept = self._kept if self._at is not None else ""
         self._kept = ""

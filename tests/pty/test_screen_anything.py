@@ -184,12 +184,15 @@ def test_text_typed_at_a_card_that_is_no_longer_shown_goes_to_the_draft_and_the_
     inside(work, options=Options("~/src/ledger", environ=ENVIRON), answers=answers(), facts=scenes.FACTS)
 
 
-def test_find_from_a_page_goes_back_to_the_conversation() -> None:
+def test_find_from_a_page_goes_back_to_the_conversation_and_keeps_the_draft() -> None:
     async def work(shown: ScriptedScreen) -> None:
+        shown.keys("unsent")
         shown.keys("\x1bOP")
         shown.keys("\x1bOR")
-        assert shown.draw()[-2].startswith("> /find")
+        assert shown.draw()[-2].startswith("> /find") and "Type what to find" in shown.draw()[-1]
         shown.keys("word")
         assert shown.screen.composer.text == "/find word"
+        shown.keys("\r")
+        assert shown.screen.composer.text == "unsent"
 
     inside(work, options=Options("~/src/ledger", environ=ENVIRON), answers=answers(), facts=scenes.FACTS)
