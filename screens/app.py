@@ -307,11 +307,12 @@ class Screen:
 
     # --- acts
 
-    def run_action(self, action_id: str, argument: str = "") -> None:
+    def run_action(self, action_id: str, argument: str = "", *, named: bool = False) -> None:
+        """What was asked for by its name is listed as recent; what only had its key pressed is not."""
         from .actions import HANDLERS
 
-        self.recent.append(action_id)
-        del self.recent[:-20]
+        if named:
+            self.recent = [*self.recent[-19:], action_id]
         if action_id in VIEWS:
             self.views.toggle(action_id)
         elif action_id in HANDLERS:

@@ -47,7 +47,7 @@ def _command(screen: "Screen", text: str) -> None:
         screen.say(f"There is no command {name.split()[0][:30]}; a space before / sends it as text")
     else:
         screen.composer.take()
-        screen.run_action(action.id, rest.strip())
+        screen.run_action(action.id, rest.strip(), named=True)
 
 
 def take_back(screen: "Screen", argument: str = "") -> None:

@@ -153,7 +153,7 @@ class Palette:
             self._screen.say(f"{action.title}: {reason}")
             return
         self._screen.views.close()
-        self._screen.run_action(action.id)
+        self._screen.run_action(action.id, named=True)
 
     def _write(self) -> None:
         text = self._buffer.text

@@ -29,8 +29,8 @@ def _answering(shown: ScriptedScreen) -> None:
 
 
 def _palette(shown: ScriptedScreen) -> None:
-    shown.screen.run_action("changes")
-    shown.keys("\x1b")
+    for command in ("/diff\r", "\x1b"):
+        shown.keys(command)
     shown.keys("\x10")
     shown.keys("mo")
 

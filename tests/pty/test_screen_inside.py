@@ -504,9 +504,8 @@ def test_the_palette_finds_by_letters_and_runs_the_lit_row() -> None:
 
 def test_the_palette_has_what_was_run_last_under_a_heading_but_runs_only_what_is_lit() -> None:
     async def press(shown: ScriptedScreen) -> None:
-        for _ in range(2):
-            shown.screen.run_action("sidebar")
-        shown.screen.run_action("motion")
+        for command in ("/sidebar\r", "/sidebar\r", "/motion\r", "\x1b[5~" * 30):
+            shown.keys(command)
         shown.keys("\x10")
         rows = [(row.split("│") * 2)[1].strip() for row in shown.draw()]
         at = rows.index("recent")
