@@ -62,6 +62,8 @@ class Server:
         self._delta = 0
         self._turn = 0
         self._wanted: set[str] = set()
+        self._never = asyncio.Event()
+        """What a held answer waits for: one of its own would be collected, and the answer with it."""
 
     def listen(self) -> None:
         """Take one line of standard input."""
@@ -95,7 +97,7 @@ class Server:
         writer.write(HEAD)
         if HOLD in asked["messages"][-1]["content"]:
             writer.write(event([{"index": 0, "delta": {"content": "Thinking about it."}}]))
-            await asyncio.Event().wait()
+            await self._never.wait()
         if not tools:
             writer.write(event([{"index": 0, "delta": {"content": SUMMARY}}]) + ending(tokens, "stop"))
             return await writer.drain()
