@@ -4,6 +4,7 @@ An artifact is found by its opaque id alone, directly beneath the managed direct
 Functions here block; the journal calls them off the event loop.
 """
 
+import contextlib
 import hashlib
 import os
 import re
@@ -88,13 +89,13 @@ def sweep(directory: Path, referenced: Collection[str], *, before: float) -> tup
         with os.scandir(root) as entries:
             names = sorted(entry.name for entry in entries)
         for name in names:
-            owned = is_artifact_id(name.removesuffix(STAGED))
-            if not owned or name in referenced:
+            if not is_artifact_id(name.removesuffix(STAGED)) or name in referenced:
                 continue
-            status = os.stat(name, dir_fd=root, follow_symlinks=False)
-            if stat.S_ISREG(status.st_mode) and status.st_mtime < before:
-                os.unlink(name, dir_fd=root)
-                removed.append(name)
+            with contextlib.suppress(FileNotFoundError):  # One that was on its way has its own name by now.
+                status = os.stat(name, dir_fd=root, follow_symlinks=False)
+                if stat.S_ISREG(status.st_mode) and status.st_mtime < before:
+                    os.unlink(name, dir_fd=root)
+                    removed.append(name)
     finally:
         os.close(root)
     return tuple(removed)
@@ -102,11 +103,12 @@ def sweep(directory: Path, referenced: Collection[str], *, before: float) -> tup
 
 def size_of(directory: Path) -> int:
     """Bytes of all files here, staged ones included; 0 for a directory that is not there."""
-    try:
-        with os.scandir(directory) as entries:
-            return sum(entry.stat(follow_symlinks=False).st_size for entry in entries)
-    except FileNotFoundError:
-        return 0
+    total = 0
+    with contextlib.suppress(FileNotFoundError), os.scandir(directory) as entries:
+        for entry in entries:
+            with contextlib.suppress(FileNotFoundError):  # Gone, or renamed, since it was listed.
+                total += entry.stat(follow_symlinks=False).st_size
+    return total
 
 
 def _open_directory(directory: Path) -> int:

@@ -10,7 +10,7 @@ import os
 import sqlite3
 import stat
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from peewee import PeeweeException, SqliteDatabase
@@ -318,9 +318,10 @@ def sweep(drive: Path, *, before: float) -> tuple[str, ...]:
     """Remove stores whose creation was interrupted before the given time; returns their names."""
     removed = []
     for path in sorted(drive.glob(f"{DATABASE}.new-*")):
-        if path.lstat().st_mtime < before:
-            path.unlink()
-            removed.append(path.name)
+        with suppress(FileNotFoundError):  # Another sweep was there first.
+            if path.lstat().st_mtime < before:
+                path.unlink()
+                removed.append(path.name)
     return tuple(removed)
 
 

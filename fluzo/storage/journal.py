@@ -236,8 +236,8 @@ class Journal:
 
         def clean(db: SqliteDatabase) -> tuple[str, ...]:
             # Those under way first: one that gets its record between the two looks is then in the second.
-            keep = self._staging.copy()
-            keep |= queries.artifact_ids(db)
+            staging = self._staging.copy()
+            keep = {*staging, *(name + artifacts.STAGED for name in staging), *queries.artifact_ids(db)}
             removed = artifacts.sweep(self._drive / ARTIFACTS, keep, before=self._opened_at)
             return removed + database.sweep(self._drive, before=self._opened_at)
 

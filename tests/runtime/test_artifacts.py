@@ -1,7 +1,8 @@
 import asyncio
+import contextlib
 import os
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -137,6 +138,29 @@ def test_an_artifact_on_its_way_is_not_swept(drive: Path) -> None:
                 assert len(await journal.read_artifact(record.id)) == 100_000
 
     asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("look", ["sweep", "size"])
+def test_a_file_may_go_after_it_was_listed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, look: str) -> None:
+    for name in ("a_1.staged", "a_2", "a_3"):
+        (tmp_path / name).write_bytes(b"xyz")
+        os.utime(tmp_path / name, (1, 1))
+    listed = os.scandir
+
+    @contextlib.contextmanager
+    def overtaken(directory: int | Path) -> Iterator[Iterator[os.DirEntry[str]]]:
+        with listed(directory) as entries:
+            found = list(entries)
+        (tmp_path / "a_1.staged").rename(tmp_path / "a_1")
+        (tmp_path / "a_2").unlink()
+        yield iter(found)
+
+    monkeypatch.setattr(os, "scandir", overtaken)
+    if look == "sweep":
+        assert artifacts.sweep(tmp_path, set(), before=2) == ("a_3",)
+        assert [path.name for path in tmp_path.iterdir()] == ["a_1"]
+    else:
+        assert artifacts.size_of(tmp_path) == 3
 
 
 def test_a_write_that_fails_leaves_no_staged_file(tmp_path: Path) -> None:
