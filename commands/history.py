@@ -1,16 +1,16 @@
 """`fluzo history`: what is retained for this workspace and how much room it takes. Listing only reads."""
 
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 
-from fluzo.core.port import HistoryUsage, SessionDetail, SessionList
+from fluzo.core.port import HistoryUsage
 
 from .lazy import LookingGroup
 from .opening import open_to_look
 from .output import LimitOption, PlainOutputOption, check_form, emit_json, emit_lines, table
-from .sessions import session_row
+from .sessions import BeforeOption, session_page, session_row
 
 _KIBI = 1024
 
@@ -34,16 +34,13 @@ def list_history(
     ctx: typer.Context,
     *,
     limit: LimitOption = 20,
-    before: Annotated[
-        str, typer.Option("--before", metavar="ID", help="Only sessions older than this one, for the next page.")
-    ] = "",
+    before: BeforeOption = "",
     output: PlainOutputOption = "text",
 ) -> None:
     """List the retained sessions and the room that the store takes."""
     form = check_form(output)
     with open_to_look(ctx) as host:
-        before_id = host.port.query(SessionDetail(before, limit=1)).result().data["session"]["id"] if before else ""
-        sessions = host.port.query(SessionList(limit, before_id)).result().data["sessions"]
+        sessions = session_page(host.port, limit, before)
         usage: Mapping[str, Any] = host.port.query(HistoryUsage()).result().data["usage"]
     if form == "json":
         emit_json({"schema_version": 1, "type": "history", "sessions": sessions, "usage": usage})

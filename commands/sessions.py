@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from fluzo.core.port import SessionDetail, SessionList
+from fluzo.core.port import Port, SessionDetail, SessionList
 from fluzo.core.redact import printable
 
 from .lazy import LookingGroup
@@ -30,21 +30,23 @@ app = typer.Typer(
 )
 
 
+BeforeOption = Annotated[
+    str, typer.Option("--before", metavar="ID", help="Only sessions older than this one, for the next page.")
+]
+
+
 @app.command("list", epilog="\b\nExample:\n  fluzo sessions list --output json\n")
 def list_sessions(
     ctx: typer.Context,
     *,
     limit: LimitOption = 20,
-    before: Annotated[
-        str, typer.Option("--before", metavar="ID", help="Only sessions older than this one, for the next page.")
-    ] = "",
+    before: BeforeOption = "",
     output: PlainOutputOption = "text",
 ) -> None:
     """List sessions, the newest first."""
     form = check_form(output)
     with open_to_look(ctx) as host:
-        before_id = host.port.query(SessionDetail(before, limit=1)).result().data["session"]["id"] if before else ""
-        sessions = host.port.query(SessionList(limit, before_id)).result().data["sessions"]
+        sessions = session_page(host.port, limit, before)
     if form == "json":
         emit_json({"schema_version": 1, "type": "sessions", "sessions": sessions})
     elif not sessions:
@@ -77,6 +79,13 @@ def open_session(
 
 
 app.command("resume", short_help="Go on with a blocked task, after showing what differs.", epilog=EPILOG)(resume)
+
+
+def session_page(port: Port, limit: int, before: str) -> list[Mapping[str, Any]]:
+    """The newest sessions, or the newest of those older than the one named by its id or a beginning of it."""
+    before_id = port.query(SessionDetail(before, limit=1)).result().data["session"]["id"] if before else ""
+    sessions: list[Mapping[str, Any]] = port.query(SessionList(limit, before_id)).result().data["sessions"]
+    return sessions
 
 
 def session_row(session: Mapping[str, Any]) -> list[str]:
