@@ -48,7 +48,8 @@ def edit_config(screen: "Screen", argument: str = "") -> None:
 
 
 def interrupt(screen: "Screen", argument: str = "") -> None:
-    """The ladder of Ctrl+C: cancel what runs, clear the draft, then ask for a second press to quit."""
+    """The ladder of Ctrl+C: cancel what runs, clear the draft where one writes in it, then ask for a second press to
+    quit."""
     now, state = screen.now(), screen.state
     task = state.task
     if task is not None and state.running and screen.link is not None:
@@ -59,7 +60,8 @@ def interrupt(screen: "Screen", argument: str = "") -> None:
             screen.link.cancel(task.id)
             screen.say(CANCELLING)
         return
-    if not screen.composer.empty and screen.layout.size != "too small":
+    written = not screen.composer.empty
+    if written and not screen.views and screen.layout.size != "too small":
         screen.acted_at = now
         screen.composer.clear()
         screen.say("Draft cleared; Up brings it back")
@@ -70,7 +72,7 @@ def interrupt(screen: "Screen", argument: str = "") -> None:
         screen.quit()
         return
     screen.quit_at = now + QUIT_SECONDS
-    screen.say("Ctrl+C again to quit")
+    screen.say("Ctrl+C again to quit; the draft is kept" if written else "Ctrl+C again to quit")
 
 
 def kill(screen: "Screen", argument: str = "") -> None:

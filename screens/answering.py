@@ -21,13 +21,14 @@ YOLO_TEXT = (
 
 
 def deny(screen: "Screen", argument: str = "") -> None:
+    """Deny what is asked, from anywhere; the argument is the reason that goes with it."""
     request = screen.request
     if request is None:
         screen.say("Nothing is asked")
     elif request.kind == "question":
         screen.say("A question is answered by its choices or with /answer, or cancel the task")
     else:
-        answer(screen, 1)
+        answer(screen, 1, argument)
 
 
 def answer(screen: "Screen", choice: int, words: str = "", marks: tuple[int, ...] = ()) -> None:
@@ -69,6 +70,8 @@ def answer_command(screen: "Screen", argument: str = "") -> None:
             screen.say(said.problem)
         else:
             answer_question(screen, said.words, said.chosen)
+    elif argument:
+        screen.say("A permission is answered on its card: Tab goes there; /deny REASON denies")
     else:
         screen.body.focus_card()
 

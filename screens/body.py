@@ -42,6 +42,10 @@ if TYPE_CHECKING:
     from .views import Specimen
 
 
+OFFERS_ROWS = 8
+"""Rows of completions at once."""
+
+
 class Body:
     """The windows by name, and which of them has the keyboard."""
 
@@ -149,11 +153,15 @@ class Body:
         )
         figures = Window(text_control(self._figures), height=OVERLAY_ROWS, width=self._figures_width)
         self.figures_float = Float(ConditionalContainer(figures, Condition(lambda: self._figures_shown)), top=0, left=0)
+        # Over the conversation alone, so that neither the card nor what is written is ever under it.
+        self.offers_float = Float(
+            CompletionsMenu(max_height=OFFERS_ROWS, scroll_offset=1), height=self._offers_height, xcursor=True, bottom=0
+        )
         below = Window(text_control(self._below), height=1, width=30, always_hide_cursor=True)
         return FloatContainer(
             body,
             floats=[
-                Float(CompletionsMenu(max_height=8, scroll_offset=1), xcursor=True, ycursor=True),
+                self.offers_float,
                 Float(
                     ConditionalContainer(below, Condition(lambda: self._below_text() != "")),
                     left=2,
@@ -225,6 +233,11 @@ class Body:
         if failure is not None:
             rows = [[], *_failure_rows(failure.message, failure.code, failure.hint, screen.layout.rule.width - 6)]
         return [[("", "  "), *row] for row in rows]
+
+    def _offers_height(self) -> int:
+        offered = self._screen.composer.buffer.complete_state
+        count = len(offered.completions) if offered is not None else 0
+        return min(count, OFFERS_ROWS, self._screen.layout.transcript.height)
 
     def _below_text(self) -> str:
         screen = self._screen
@@ -299,6 +312,7 @@ class Body:
         # At the right of the conversation, never over the mark: covered, it would stand still.
         self.figures_float.top, self.figures_float.left = area.y, max(area.width - self._figures_width() - 1, 0)
         self.notice_float.top = area.y + OVERLAY_ROWS if self._figures_shown else 2
+        self.offers_float.bottom = screen.layout.rows - area.y - area.height
         self.notice_float.left = max(screen.layout.rule.width - NOTICE_WIDTH - 2, 0)
 
     # --- focus

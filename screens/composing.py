@@ -9,7 +9,9 @@ from prompt_toolkit.application import run_in_terminal
 
 from .chips import Chip
 from .completion import file_chip, mention_of, path_of
+from .sanitize import visible_text
 from .state import QueuedHere
+from .text import shorten
 
 if TYPE_CHECKING:
     from .app import Screen
@@ -41,13 +43,16 @@ def send(screen: "Screen", argument: str = "") -> None:
 
 
 def _command(screen: "Screen", text: str) -> None:
-    name, _, rest = text.partition(" ")
-    action = screen.registry.by_slash(name.strip())
+    name, *more = text.split(maxsplit=1)
+    rest = more[0].strip() if more else ""
+    action = screen.registry.by_slash(name)
     if action is None:
-        screen.say(f"There is no command {name.split()[0][:30]}; a space before / sends it as text")
+        screen.say(f"There is no command {shorten(visible_text(name), 30)}; a space before / sends it as text")
+    elif wrong := action.misread(rest):
+        screen.say(wrong)
     else:
         screen.composer.take()
-        screen.run_action(action.id, rest.strip(), named=True)
+        screen.run_action(action.id, rest, named=True)
 
 
 def take_back(screen: "Screen", argument: str = "") -> None:

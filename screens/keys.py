@@ -5,6 +5,9 @@ Invariant: no action here approves anything. Approving is two acts inside a focu
 
 from typing import Literal, NamedTuple
 
+from .sanitize import visible_text
+from .text import shorten
+
 Context = Literal[
     "global",
     "composer",
@@ -24,7 +27,8 @@ Context = Literal[
 
 
 class Action(NamedTuple):
-    """`keys` are as people read them (`Ctrl+P`); `slash` is typed in the composer, with what may follow it."""
+    """`keys` are as people read them (`Ctrl+P`); `slash` is typed in the composer, and `argument` may follow it: a word
+    as it is, or in capitals what kind of text it is."""
 
     id: str
     title: str
@@ -32,6 +36,19 @@ class Action(NamedTuple):
     slash: str = ""
     context: Context = "global"
     argument: str = ""
+
+    @property
+    def usage(self) -> str:
+        """The command with what may follow it."""
+        return f"{self.slash} [{self.argument}]" if self.argument else self.slash
+
+    def misread(self, rest: str) -> str:
+        """Why a text behind the command is not understood; empty when it is, or may be."""
+        if not rest or rest == self.argument or self.argument.isupper():
+            return ""
+        told = " ".join(visible_text(rest).split())
+        takes = f"{self.argument} or nothing" if self.argument else "nothing"
+        return f'{self.slash} takes {takes} behind it, not "{shorten(told, 24)}"'
 
 
 def _moves(context: Context, *letters: str) -> tuple[Action, ...]:
@@ -59,14 +76,14 @@ ACTIONS = (
     Action("escape", "Close what is on top", ("Esc",)),
     Action("focus.next", "Next focus", ("Tab",)),
     Action("focus.previous", "Previous focus", ("Shift+Tab",)),
-    Action("answer", "Answer what is asked", (), "/answer", argument="text"),
-    Action("deny", "Deny the shown request", ("Alt+N",), "/deny"),
+    Action("answer", "Answer what is asked", (), "/answer", argument="TEXT"),
+    Action("deny", "Deny the shown request", ("Alt+N",), "/deny", argument="REASON"),
     Action("request.whole", "The whole text, or the change in full", ("v", "PgUp", "PgDn"), "", "card"),
     Action("request.words", "A reason that goes with the denial, or an answer in your own words", ("e",), "", "card"),
     Action("request.previous", "Previous request", ("[",), "", "card"),
     Action("request.next", "Next request", ("]",), "", "card"),
     Action("session.new", "New session", (), "/new"),
-    Action("resume", "Go on with the blocked task of this session (asks first)", (), "/resume", argument="text"),
+    Action("resume", "Go on with the blocked task of this session (asks first)", (), "/resume", argument="TEXT"),
     Action("toggle.row", "Open or close a tool row", ("Ctrl+O",), "/open"),
     Action("toggle.turn", "Open or close the whole turn", ("Alt+O",), "/open-all"),
     Action("sessions", "Earlier sessions (opening one is reading)", ("F2",), "/sessions"),
@@ -76,21 +93,21 @@ ACTIONS = (
     Action("settings", "Settings: see and change every one", ("F6",), "/settings"),
     Action("settings.models", "Settings: models, servers and slots", ("Alt+P",), "/models"),
     Action("settings.limits", "Settings: limits", (), "/limits"),
-    Action("find", "Find in the conversation", ("F3",), "/find", argument="text"),
+    Action("find", "Find in the conversation", ("F3",), "/find", argument="TEXT"),
     Action("copy.reply", "Copy the last reply, or all", (), "/copy", argument="all"),
     Action("raw", "The conversation on the plain terminal, until a key", (), "/raw"),
     Action("sidebar", "Show or hide the sidebar", ("F8",), "/sidebar"),
     Action("notices", "Notices", ("F9",), "/notices"),
     Action("notice.dismiss", "Dismiss the newest notice", ("Alt+X",), "/dismiss"),
     Action("permissions", "Permission history", (), "/permissions"),
-    Action("yolo.on", "Ask nothing in this session (asks you first)", (), "/yolo"),
+    Action("yolo.on", "Ask nothing in this session (asks you first)", (), "/yolo", argument="yolo"),
     Action("yolo.off", "Ask again", (), "/ask"),
     Action("theme", "Theme", (), "/theme"),
     Action("motion", "Reduced motion on or off", (), "/motion"),
     Action("mouse", "Mouse on or off", (), "/mouse"),
-    Action("retry", "Try again what is blocked or has failed", (), "/retry", argument="text"),
+    Action("retry", "Try again what is blocked or has failed", (), "/retry", argument="TEXT"),
     Action("config.edit", "Edit .fluzo in your editor", (), "/config"),
-    Action("slots.free", "Free the slots of abandoned requests (asks first)", (), "/slots"),
+    Action("slots.free", "Free the slots of abandoned requests (asks first)", (), "/slots", argument="free"),
     Action("redraw", "Redraw the screen", ("Ctrl+L",), "/redraw"),
     Action("suspend", "Suspend to the shell", ("Ctrl+Z",), "/suspend"),
     Action("scroll.page_up", "Page up", ("PgUp",), "/page-up"),
@@ -108,6 +125,7 @@ ACTIONS = (
         ("Ctrl+R",),
         "/history",
         "composer",
+        "TEXT",
     ),
     Action("queue.back", "Take back the newest queued message", ("Alt+Up",), "/unqueue", "composer"),
     Action("queue.show", "Queued messages: edit, order, drop", (), "/queue"),
@@ -210,7 +228,7 @@ DEV_MENU = Action("devmenu", "Developer menu", ("F12",), "/devmenu")
 """Only where `--dev-menu` or `tui.dev_menu` asks for it."""
 
 DEMO = (
-    Action("demo", "Scenes of this demo", ("F7",), "/demo", argument="number"),
+    Action("demo", "Scenes of this demo", ("F7",), "/demo", argument="NUMBER"),
     Action("demo.down", "Next row", ("Down", "j"), "", "demo"),
     Action("demo.up", "Previous row", ("Up", "k"), "", "demo"),
     Action("demo.page_down", "Page down", ("PgDn",), "", "demo"),

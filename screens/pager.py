@@ -81,7 +81,7 @@ def keys_document(registry: Registry) -> str:
             "| --- | --- | --- |",
         ]
         rows += [
-            f"| {', '.join(f'`{key}`' for key in action.keys)} | {f'`{action.slash}`' if action.slash else ''} "
+            f"| {', '.join(f'`{key}`' for key in action.keys)} | {f'`{action.usage}`' if action.slash else ''} "
             f"| {action.title} |"
             for action in registry.actions.values()
             if action.context == context
@@ -97,5 +97,5 @@ def help_text(registry: Registry) -> str:
         rows += ["", _CONTEXTS.get(context, f"In {context}"), ""]
         for action in registry.actions.values():
             if action.context == context:
-                rows.append(f"  {'  '.join(action.keys):<20} {action.slash:<13} {action.title}")
+                rows.append(f"  {'  '.join(action.keys):<20} {action.usage:<18} {action.title}")
     return "\n".join(rows[1:])

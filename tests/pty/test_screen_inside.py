@@ -8,7 +8,7 @@ from support.scripted_port import event
 
 from fluzo.core import events
 from fluzo.core.events import TextDelta
-from fluzo.core.port import CancelTask, QueueIntervention, SessionDetail
+from fluzo.core.port import AnswerPermission, CancelTask, QueueIntervention, SessionDetail
 from fluzo.screens.actions import HANDLERS
 from fluzo.screens.bindings import bindings
 from fluzo.screens.blocks import Block
@@ -424,6 +424,84 @@ def test_control_c_is_a_ladder() -> None:
         assert not shown.screen.app.is_done
 
     inside(press)
+
+
+def test_control_c_over_a_view_leaves_the_hidden_draft_alone() -> None:
+    async def press(shown: ScriptedScreen) -> None:
+        shown.keys("draft\x1bOP")
+        shown.keys("\x03")
+        assert shown.screen.composer.text == "draft"
+        assert "Ctrl+C again to quit; the draft is kept" in shown.draw()[-1]
+        assert not shown.screen.app.is_done
+        shown.keys("\x1b")
+        shown.keys("\x03")
+        assert shown.screen.composer.text == ""
+
+    inside(press)
+
+
+@pytest.mark.parametrize(
+    ("typed", "told"),
+    [
+        ("/copy nope", '/copy takes all or nothing behind it, not "nope"'),
+        ("/mouse x y", '/mouse takes nothing behind it, not "x y"'),
+        ("/yolo yes", '/yolo takes yolo or nothing behind it, not "yes"'),
+        ("/new\nthing", '/new takes nothing behind it, not "thing"'),
+        ("/quit \u202e" + "z" * 99, '/quit takes nothing behind it, not "<U+202E>zzzzzzzzzzzzzzz…"'),
+    ],
+)
+def test_what_a_command_does_not_understand_is_said_and_stays_written(typed: str, told: str) -> None:
+    async def send(shown: ScriptedScreen) -> None:
+        shown.screen.composer.set(typed)
+        shown.keys("\r")
+        assert told in shown.draw()[-1]
+        assert shown.screen.composer.text == typed
+        assert not shown.screen.mouse and not shown.screen.state.yolo and not shown.screen.app.is_done
+
+    inside(send, columns=120, rows=40)
+
+
+def test_every_command_says_what_may_stand_behind_it() -> None:
+    for action in Registry().commands():
+        if action.argument.isupper():
+            assert action.misread("anything") == ""
+            continue
+        assert action.misread("") == "" and action.misread(action.argument) == ""
+        assert action.slash in action.misread("nonsense") and '"nonsense"' in action.misread("nonsense")
+
+
+def test_a_denial_takes_its_reason_along_from_the_composer() -> None:
+    async def deny(shown: ScriptedScreen) -> None:
+        begin_task(shown)
+        ask(shown, request())
+        shown.keys("/answer yes\r")
+        assert "answered on its card" in shown.draw()[-1]
+        shown.screen.composer.set("/deny use make instead")
+        shown.keys("\r")
+        (answer,) = [item for item in shown.port.commands if isinstance(item, AnswerPermission)]
+        assert (answer.answer, answer.reason) == ("deny", "use make instead")
+
+    inside(deny)
+
+
+def test_completions_cover_neither_the_card_nor_the_status_row() -> None:
+    async def offer(shown: ScriptedScreen) -> None:
+        for asked in (False, True):
+            if asked:
+                begin_task(shown)
+                ask(shown, request())
+            plain = shown.draw()
+            for typed in ("/unq", "/s"):
+                shown.screen.composer.set("")
+                shown.keys(typed)
+                await offered(shown)
+                rows = shown.draw()
+                layout = shown.screen.layout
+                assert any("unqueue" in row or "/settings" in row for row in rows[: layout.card.y])
+                assert rows[layout.card.y : layout.rule.y + 1] == plain[layout.card.y : layout.rule.y + 1]
+                assert "~/w" in rows[-1] and f"> {typed}" in rows[-2]
+
+    inside(offer)
 
 
 def test_what_is_said_of_a_cancel_goes_with_the_task() -> None:
