@@ -28,7 +28,7 @@ from .composer import PLACEHOLDER, ComposerControl, Drawn
 from .controls import Rows, joined, row, text_control
 from .dragging import Dragging
 from .idle import EXAMPLE, idle_rows
-from .layout import MIN_COLUMNS, MIN_ROWS, OVERLAY_ROWS, OVERLAY_WIDTH, Rect
+from .layout import MIN_COLUMNS, MIN_ROWS, OFFERS_ROWS, OVERLAY_ROWS, OVERLAY_WIDTH, Rect
 from .logo import compact
 from .motion import compact_place, pixel_place
 from .notice import WIDTH as NOTICE_WIDTH
@@ -40,10 +40,6 @@ from .theme import ROOT_STYLE
 if TYPE_CHECKING:
     from .app import Screen
     from .views import Specimen
-
-
-OFFERS_ROWS = 8
-"""Rows of completions at once."""
 
 
 class Body:

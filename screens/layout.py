@@ -10,6 +10,8 @@ STANDARD_COLUMNS, STANDARD_ROWS = 112, 28
 WIDE_COLUMNS, WIDE_ROWS = 150, 45
 SIDEBAR, WIDE_SIDEBAR = 33, 41
 MAX_COMPOSER_ROWS = 8
+OFFERS_ROWS = 8
+"""Rows of completions at once."""
 OVERLAY_WIDTH, OVERLAY_ROWS = 56, 3
 """The render diagnostics over the conversation."""
 

@@ -10,11 +10,11 @@ from typing import Any
 from fluzo.core.outcome import count
 
 from .blocks import Blocks, blocks_of_page
+from .pager import Laid, laid_out
 from .plain import plain_text
 from .sanitize import clean, visible_text
-from .text import drawable, rows_of
+from .text import drawable
 
-READING_COLUMNS = 100
 MAX_READING = 400_000
 """Characters of a conversation that are shown, from its end."""
 Record = Mapping[str, Any]
@@ -64,13 +64,13 @@ def command_of(record: Record) -> str:
     return f"fluzo -C $'{plain}'"
 
 
-def reading_pages(record: Record, data: Record, width: int) -> tuple[str, str]:
+def reading_page(record: Record, data: Record, width: int) -> tuple[str, Laid]:
     """The last messages of a session as text, and the same in rows of at most `width` cells.
 
     Above them stand whose they are and how one goes on with them. It takes a while; call it in a thread.
     """
     text = _reading_text(record, data)
-    return text, wrapped(text, width)
+    return text, laid_out(text, width)
 
 
 def _reading_text(record: Record, data: Record) -> str:
@@ -100,9 +100,3 @@ def resume_text(record: Record) -> str:
         f"  {command_of(record)} sessions resume {record['id']}",
     ]
     return "\n".join(map(clean, rows))
-
-
-def wrapped(text: str, width: int) -> str:
-    """The text in rows of at most `width` cells, and never wider than what reads well."""
-    room = min(width, READING_COLUMNS)
-    return "\n".join(line[start:end] for line in text.split("\n") for start, end in rows_of(line, room))

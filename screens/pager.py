@@ -1,13 +1,16 @@
 """The pager: one long text in full, to read, search and copy. Looking changes nothing."""
 
-from typing import TYPE_CHECKING, Literal
+import asyncio
+from bisect import bisect_right
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from prompt_toolkit.layout import AnyContainer
 
 from .entry import with_find
 from .keys import Registry
 from .sheet import FRAME_ROWS, Sheet, framed, headed, hint_line, sheet_window
-from .text import Line, drawable, shorten
+from .text import Line, drawable, rows_of, shorten
 
 if TYPE_CHECKING:
     from .app import Screen
@@ -31,17 +34,55 @@ _CONTEXTS = {
 }
 
 
+READING_COLUMNS = 100
+"""Prose in wider rows is hard to read."""
+
+
+class Laid(NamedTuple):
+    """Prose in rows of at most `width` cells; `places` are the number of the line and the first character of each."""
+
+    width: int
+    lines: Sequence[Line]
+    places: Sequence[tuple[int, int]]
+
+
+def reading_width(columns: int) -> int:
+    """Cells of a row of prose on a page."""
+    return min(columns - 2, READING_COLUMNS)
+
+
+def laid_out(text: str, width: int) -> Laid:
+    """A sanitized text in rows. Of a long one it takes a while; call it in a thread."""
+    lines: list[Line] = []
+    places: list[tuple[int, int]] = []
+    for number, line in enumerate(map(drawable, text.split("\n"))):
+        for start, end in rows_of(line, width):
+            lines.append([("", line[start:end])])
+            places.append((number, start))
+    return Laid(width, lines, places)
+
+
 class Pager:
-    """A page view over one text, already sanitized. `copies` is what copying takes instead of it, and its name."""
+    """A page view over one text, already sanitized. `copies` is what copying takes instead of it, and its name. A text
+    that comes `laid` out is prose, whose rows follow the width of the screen; another one scrolls sideways."""
 
     kind: Literal["page", "float"] = "page"
 
-    def __init__(self, screen: "Screen", name: str, text: str, copies: tuple[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        screen: "Screen",
+        name: str,
+        text: str,
+        copies: tuple[str, str] | None = None,
+        laid: Laid | None = None,
+    ) -> None:
         self._name = name
         self._text = text
         self._screen = screen
-        self._lines: list[Line] = [[("", drawable(line))] for line in text.split("\n")]
-        self._sheet = sheet = Sheet(screen, lambda: self._lines)
+        self._laid = laid
+        self._wanted = laid.width if laid is not None else 0
+        self._lines = laid.lines if laid is not None else [[("", drawable(line))] for line in text.split("\n")]
+        self._sheet = sheet = Sheet(screen, self._rows, shifts=laid is None)
         self.focus = sheet_window(sheet)
         taken, what = copies or (text, "the text")
         sheet.act("pager.copy", lambda: screen.copy(taken, what))
@@ -50,15 +91,34 @@ class Pager:
 
     def hints(self) -> str:
         keys = hint_line(self._screen, ("pager.find", "find"), ("pager.copy", "copy"), ("escape", "back"))
-        return f"Up/Down PgUp/PgDn Left/Right scroll  {keys}"
+        return f"Up/Down PgUp/PgDn{' Left/Right' if self._laid is None else ''} scroll  {keys}"
 
     def refresh(self) -> None:
         """The text is what it was when it was opened."""
 
+    def _rows(self) -> Sequence[Line]:
+        """The rows as they are; prose for another width is laid out behind them, which may take a while."""
+        width, loop = reading_width(self._screen.layout.columns), self._screen.loop
+        if self._laid is not None and width != self._wanted and loop is not None:
+            self._wanted = width
+            loop.run_in_executor(None, laid_out, self._text, width).add_done_callback(self._take)
+        return self._lines
+
+    def _take(self, making: "asyncio.Future[Laid]") -> None:
+        """The rows of another width; what stood at the top stays there."""
+        laid, before = making.result(), self._laid
+        if laid.width != self._wanted or before is None:
+            return
+        sheet = self._sheet
+        sheet.top = bisect_right(laid.places, before.places[min(sheet.top, len(before.places) - 1)]) - 1
+        sheet.at = -1
+        self._laid, self._lines = laid, laid.lines
+        self._screen.changed()
+
     def _head(self) -> Line:
         # Drawn before the text below it, which has another height after a resize and beside what is found.
         height = self._screen.layout.rows - FRAME_ROWS - self._find.filter()
-        rows = len(self._lines)
+        rows = len(self._rows())
         top = max(0, min(self._sheet.top, rows - height))
         where = f"rows {top + 1} to {min(top + height, rows)} of {rows}"
         return headed(shorten(drawable(self._name), 60), "", where, self._screen.layout.columns)

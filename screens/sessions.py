@@ -7,8 +7,8 @@ from fluzo.core.outcome import count
 from fluzo.core.port import OtherSession, OtherSessions, Query, SessionList, Snapshot
 
 from .listing import PAGE, ListPage, Record
-from .other_folders import command_of, is_elsewhere, is_session, reading_pages, records_of, resume_text, wrapped
-from .pager import Pager
+from .other_folders import command_of, is_elsewhere, is_session, reading_page, records_of, resume_text
+from .pager import Laid, Pager, laid_out, reading_width
 from .resuming import ask_resume
 from .session_text import about_session, session_columns, session_row, words_of
 from .sheet import Reader, hint_line, safe
@@ -86,15 +86,15 @@ class Sessions(ListPage):
         if isinstance(query, OtherSessions) and self._all:
             self.records.put_beside(records_of(snapshot.data, screen.options.environ.get("HOME", "")))
         elif query == _text_of(self._asked) and screen.loop is not None:
-            width = screen.layout.columns - 2
-            making = screen.loop.run_in_executor(None, reading_pages, self._asked, snapshot.data, width)
+            width = reading_width(screen.layout.columns)
+            making = screen.loop.run_in_executor(None, reading_page, self._asked, snapshot.data, width)
             making.add_done_callback(lambda done: self._show_text(query, *done.result()))
 
-    def _show_text(self, query: Query, text: str, shown: str) -> None:
+    def _show_text(self, query: Query, text: str, laid: Laid) -> None:
         screen = self._screen
         # The person may have gone on meanwhile, to another page or to another session.
         if screen.views and screen.views[-1] is self and query == _text_of(self._asked):
-            screen.views.show(Pager(screen, safe(self._asked["title"]), shown, (text, "the text")))
+            screen.views.show(Pager(screen, safe(self._asked["title"]), text, laid=laid))
             screen.changed()
 
     def _not_read(self) -> None:
@@ -128,8 +128,9 @@ class Sessions(ListPage):
         screen, other, lit = self._screen, self._elsewhere(), self.lit
         if other is not None and is_session(other):
             copies = (command_of(other), "the command")
-            text = wrapped(resume_text(other), screen.layout.columns - 2)
-            screen.views.show(Pager(screen, "It goes on in its own folder", text, copies))
+            text = resume_text(other)
+            laid = laid_out(text, reading_width(screen.layout.columns))
+            screen.views.show(Pager(screen, "It goes on in its own folder", text, copies, laid))
         elif other is not None:
             self._read_elsewhere(other)
         elif lit is not None and open_session(screen, str(lit["id"])):

@@ -24,6 +24,7 @@ from fluzo.core.port import (
 )
 from fluzo.screens.options import Options
 from fluzo.screens.other_folders import command_of
+from fluzo.screens.pager import Pager, laid_out
 from fluzo.screens.sanitize import visible_text
 
 F2, F4, F5 = "\x1bOQ", "\x1bOS", "\x1b[15~"
@@ -259,6 +260,24 @@ def test_a_session_of_another_folder_goes_on_only_there_and_the_way_can_be_copie
         assert shown.port.commands == []
 
     inside(look, answers=OTHERS, options=AT_HOME)
+
+
+def test_prose_follows_the_width_of_the_screen_and_stays_where_one_reads() -> None:
+    text = "\n".join(f"{number}: {'some words ' * 20}end{number}" for number in range(60))
+
+    async def look(shown: ScriptedScreen) -> None:
+        shown.screen.views.show(Pager(shown.screen, "Read", text, laid=laid_out(text, 78)))
+        shown.draw()
+        shown.keys("\x1b[6~" * 2 + "j")
+        top = shown.draw()[2].split(":")[0].strip()
+        assert top == "13" and "end13" in picture(shown)
+        for columns, row in ((60, 58), (160, 100)):
+            shown.resizes(columns, 24)
+            await until(lambda row=row: row - 11 <= max(len(line.strip()) for line in shown.draw()[2:-1]) <= row)
+            assert shown.draw()[2].split(":")[0].strip() == top
+            assert f"end{top}" in picture(shown)
+
+    inside(look)
 
 
 @pytest.mark.parametrize(
