@@ -439,9 +439,13 @@ def test_a_waiting_request_keeps_observations_out_of_a_pool_that_serves_it() -> 
 
 def test_a_reply_says_how_long_it_waited_apart_from_how_long_it_took() -> None:
     async def scenario(rig: Rig, server: ScriptedWireServer, meter: Meter) -> None:
+        def slow(request: WireRequest) -> Answer:
+            advance(3)
+            return meter(request)
+
         meter.gate.set()
+        server.script = slow
         reply = await rig.ask("m")
-        assert reply.queue_seconds == 0.0
-        assert reply.first_output_seconds > 0.0
+        assert (reply.queue_seconds, reply.first_output_seconds) == (0.0, 3.0)
 
     with_rig(scenario, {"m": entry("p")}, p=PoolLimits())

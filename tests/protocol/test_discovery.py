@@ -70,7 +70,12 @@ def test_names_that_could_harm_a_terminal_are_left_out() -> None:
         ((200, JSON, b"{"), "provider_protocol", "not with JSON", "address"),
         ((200, JSON, b'{"object": "x"}'), "provider_protocol", "list of models", "address"),
         ((200, JSON, b'{"data": []}'), "provider_empty", "lists no models", "Load a model"),
-        ((401, JSON, b'{"error": {"message": "no \\u001b[31m key"}}'), "provider_auth", "no \\x1b[31m key", "--auth"),
+        (
+            (401, JSON, b'{"error": {"message": "no \\u001b[31m key"}}'),
+            "provider_auth",
+            "no <U+001B>[31m key",
+            "--auth",
+        ),
         ((403, "text/html", b"<html>"), "provider_auth", "403", "--auth"),
         ((404, "text/plain", b"nope"), "provider_invalid_request", "404", "/models"),
         ((429, JSON, b'{"error": "slow"}'), "rate_limited", "429", "later"),
@@ -164,9 +169,9 @@ def dripping_server() -> Iterator[str]:
 
 
 def test_a_server_that_is_not_there_is_named() -> None:
-    with socket.create_server(("127.0.0.1", 0)) as taken:
+    with socket.socket() as taken, pytest.raises(ProviderError) as caught:
+        taken.bind(("127.0.0.1", 0))  # And nobody listens, nor can, as long as it is taken.
         port = taken.getsockname()[1]
-    with pytest.raises(ProviderError) as caught:
         discover_models(f"http://127.0.0.1:{port}/v1")
     assert caught.value.code == "provider_unavailable"
     assert caught.value.message == f"http://127.0.0.1:{port}/v1 cannot be reached: nothing answers there."
@@ -192,8 +197,9 @@ def test_something_that_is_no_http_server_is_said_so() -> None:
 
         def speak() -> None:
             connection, _ = other.accept()
-            connection.sendall(b"SSH-2.0-OpenSSH_9.6\r\n")
-            connection.close()
+            with connection:
+                connection.sendall(b"SSH-2.0-OpenSSH_9.6\r\n")
+                connection.recv(65536)  # Else the close would be a reset.
 
         speaker = Thread(target=speak)
         speaker.start()

@@ -56,10 +56,12 @@ def test_a_wire_case_gives_its_reply_over_a_socket(name: str) -> None:
 
     async def scenario() -> None:
         seen = asyncio.Event()
-        parts: list[bytes | asyncio.Event] = list(case_cuts(fixture))
+        parts: list[Part] = list(case_cuts(fixture))
         close: Any = "hold" if hold else fixture["delivery"]["close"]
         if close == "reset":
             parts.append(seen)  # The connection dies after the client has the text, as in the report.
+        elif hold:
+            parts.append(later(1))
         answer = Answer(tuple(parts), 200, tuple(fixture["http"]["headers"].items()), close)
         async with ScriptedWireServer([answer]) as server:
             async with GatewayBench(server.url, text_tool_calls=True) as bench:

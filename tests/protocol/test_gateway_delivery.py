@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from support.conversations import check_strict, stored
-from support.gateway_bench import TOOLS, GatewayBench, run
+from support.gateway_bench import TOOLS, GatewayBench, advance, run
 from support.wire_checks import check_error, check_reply
 from support.wire_server import CASES, Answer, Part, ScriptedWireServer, WireRequest, case, case_cuts, case_names, says
 
@@ -37,6 +37,8 @@ def answer_of(name: str, pieces: Iterator[bytes], bench: GatewayBench, headers: 
     close: Any = "hold" if "hold_open_s" in fixture["delivery"] else fixture["delivery"]["close"]
     if close == "reset":
         parts.append(bench.first_delta)
+    elif close == "hold":
+        parts.append(lambda: advance(1))
     return Answer(tuple(parts), 200, (*fixture["http"]["headers"].items(), *headers), close)
 
 

@@ -5,6 +5,8 @@ import threading
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
+from support.stepped import SteppedLoop, advance
+
 from fluzo.core.records import Message, ModelReply, ModelRequest, ToolSpec
 from fluzo.models.admission import Admission, PoolLimits
 from fluzo.models.endpoint import Authorize, ModelEndpoint
@@ -72,29 +74,8 @@ class GatewayBench:
         self.free_during_sleep.append(self.occupied() == (0, 0))
 
 
-class SteppedLoop(asyncio.SelectorEventLoop):
-    """A loop whose clock a test moves on, so that long timeouts pass at once and short ones never by accident."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._ahead = 0.0
-
-    def time(self) -> float:
-        return super().time() + self._ahead
-
-    def advance(self, seconds: float) -> None:
-        self._ahead += seconds
-
-
-def advance(seconds: float) -> None:
-    """Move the clock of the running loop on."""
-    loop = asyncio.get_running_loop()
-    assert isinstance(loop, SteppedLoop)
-    loop.advance(seconds)
-
-
 def run(scenario: Callable[[], Awaitable[None]]) -> None:
-    """Play a scenario on a stepped loop of its own. Its clock may go far ahead, so a hang ends by the real one."""
+    """Play a scenario on a stepped loop of its own. Its clock stands still, so a hang ends by the real one."""
 
     async def bounded() -> None:
         loop = asyncio.get_running_loop()
@@ -109,3 +90,6 @@ def run(scenario: Callable[[], Awaitable[None]]) -> None:
 
     with asyncio.Runner(loop_factory=SteppedLoop) as runner:
         runner.run(bounded())
+
+
+__all__ = ["REQUEST", "TOOLS", "GatewayBench", "RecordedSleep", "advance", "run"]
