@@ -78,12 +78,13 @@ def _control(char: str, after: int) -> tuple[int, str, str]:
     if char in "\u2028\u2029":
         return after, "", "\n"
     if "\ud800" <= char <= "\udfff":
-        return (
-            after,
-            "",
-            f"\\x{ord(char) - 0xDC00:02x}" if "\udc80" <= char <= "\udcff" else "\N{REPLACEMENT CHARACTER}",
-        )
+        return after, "", _byte(char) or "\N{REPLACEMENT CHARACTER}"
     return after, "", ""
+
+
+def _byte(char: str) -> str:
+    """An undecodable byte (PEP 383) as text; empty for any other character."""
+    return f"\\x{ord(char) - 0xDC00:02x}" if "\udc80" <= char <= "\udcff" else ""
 
 
 def _within(text: str, at: int, mode: str, held: str, style: str) -> tuple[int, str, str, str]:
@@ -172,13 +173,14 @@ def clean(text: str) -> str:
 
 
 def visible(text: str, danger: str = "class:danger.fg class:danger.bg") -> list[Fragment]:
-    """Fragments of a path or a command in which nothing is hidden: misleading characters are spelt `<U+202E>`."""
+    """Fragments of a path or a command in which nothing is hidden: misleading characters are spelt `<U+202E>`, as
+    `fluzo.core.redact.printable` does; an undecodable byte is `\\xNN`."""
     found: list[Fragment] = []
     at = 0
     for match in _VISIBLE.finditer(text):
         if match.start() > at:
             found.append(("", text[at : match.start()]))
-        found.append((danger, f"<U+{ord(match[0]):04X}>"))
+        found.append((danger, _byte(match[0]) or f"<U+{ord(match[0]):04X}>"))
         at = match.end()
     if at < len(text):
         found.append(("", text[at:]))

@@ -119,10 +119,10 @@ def redact_value(value: object, redact: Redactor) -> object:
 
 
 def printable(text: str, *, keep_newlines: bool = True) -> str:
-    """Text that cannot act on a terminal: control, bidi and format characters become visible escapes.
+    """Text that cannot act on a terminal: control, bidi and format characters are spelt, as `<U+202E>`.
 
-    Newline and tab stay when `keep_newlines`; everything else of Unicode categories Cc, Cf, Cs, Co, Zl and Zp
-    is shown as `\\xNN` or `\\uNNNN` (PRD 29.2.3; bidi controls as in Unicode TR 9).
+    Newline and tab stay when `keep_newlines`; everything else of Unicode categories Cc, Cf, Cs, Co, Zl and Zp is spelt
+    by its number, an undecodable byte as `\\xNN` (PRD 29.2.3; bidi controls as in Unicode TR 9).
     """
     if text.isprintable():  # None of those categories is.
         return text
@@ -141,4 +141,4 @@ def _escape(char: str, keep_newlines: bool) -> str:
     code = ord(char)
     if 0xDC80 <= code <= 0xDCFF:
         return f"\\x{code - 0xDC00:02x}"  # An undecodable byte of a file name (PEP 383).
-    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+    return f"<U+{code:04X}>"

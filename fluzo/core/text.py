@@ -34,7 +34,13 @@ def decode(data: bytes) -> str:
 
 def well_formed(text: str) -> str:
     """The same text without lone surrogates and NUL, which JSON and UTF-8 cannot carry; both become escapes."""
-    return re.sub(_SURROGATES, lambda match: printable(match[0]), text)
+    return re.sub(_SURROGATES, lambda match: _json_like(match[0]), text)
+
+
+def _json_like(char: str) -> str:
+    """NUL, an undecodable byte of a name (PEP 383) or half of a pair, as a program writes it."""
+    code = ord(char) - 0xDC00 if "\udc80" <= char <= "\udcff" else ord(char)
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
 
 
 def clean_output(data: bytes) -> str:

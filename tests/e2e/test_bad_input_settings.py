@@ -108,7 +108,7 @@ def test_a_broken_settings_file_stops_every_command_and_stays_as_it_is(
     assert doctor.returncode == 1
     assert b"\nfail  settings " in doctor.stdout
     assert b"[configuration_invalid]" in doctor.stdout
-    assert b"\\x0a" not in doctor.stdout
+    assert b"<U+000A>" not in doctor.stdout
     assert path.lstat().st_mode == kind
     assert not path.is_file() or path.read_bytes() == content
     assert sorted(root.iterdir()) == left

@@ -109,7 +109,7 @@ def test_a_command_that_hides_something_is_shown_with_it(tmp_path: Path) -> None
             person.presses("enter")
             assert person.leaves() == 0
     (line,) = [line for line in screen.split("\n") if line.lstrip().startswith("command")]
-    for shown in ("\\u202e", "\\x1b[2Jrm", "\\x0a", "\\u200b", "\\x07", "\\x9b", "\\U000e0041"):
+    for shown in ("<U+202E>", "<U+001B>[2Jrm", "<U+000A>", "<U+200B>", "<U+0007>", "<U+009B>", "<U+E0041>"):
         assert shown in line, shown
     for raw in ("\u202e", "\x1b[2J", "\x07", "\u200b"):
         assert raw.encode() not in person.raw

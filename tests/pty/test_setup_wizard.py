@@ -91,7 +91,7 @@ def test_models_are_listed_and_tested_only_when_asked(repo: Path) -> None:
         person.presses("down", "enter")
         person.sees("Test the model now?")
         person.types("y")
-        person.sees("stream_options: refused (Unrecognized request argument supplied: stream_options\\x1b[31m)")
+        person.sees("stream_options: refused (Unrecognized request argument supplied: stream_options<U+001B>[31m)")
         person.accepts("Store what the server refuses")
         person.sees("Context window in tokens: 16384")
         person.presses("enter")

@@ -66,7 +66,7 @@ def test_a_reason_goes_with_a_denial_to_the_model_and_into_the_record(tmp_path: 
         (recorded,) = [event.payload for event in running.events() if event.type == "PermissionAnswered"]
         told = simulator.requests[1].raw.decode()
     assert isinstance(recorded, PermissionAnswered)
-    assert recorded.reason.startswith("use \\x1b[31m make instead of [redacted] xxx")
+    assert recorded.reason.startswith("use <U+001B>[31m make instead of [redacted] xxx")
     assert len(recorded.reason) <= MAX_REASON_CHARACTERS
     assert "the user says: use" in told
     assert key not in told

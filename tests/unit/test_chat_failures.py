@@ -153,7 +153,7 @@ def test_server_text_is_bounded_printable_and_redacted() -> None:
     text = shown(error)
     assert KEY not in text
     assert "[redacted]" in error.message
-    assert "\\x1b[31m" in error.message
+    assert "<U+001B>[31m" in error.message
     assert len(error.message) < 600
     assert not any(char in error.message for char in "\x1b\u202e\n")
 

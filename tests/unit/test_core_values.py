@@ -143,12 +143,12 @@ def test_a_private_key_is_masked_also_when_it_is_cut_off() -> None:
     ("raw", "shown"),
     [
         ("plain ü 測", "plain ü 測"),
-        ("a\x1b[31mb", "a\\x1b[31mb"),
-        ("safe\u202etxt.exe", "safe\\u202etxt.exe"),
-        ("a\x9bb\x7f", "a\\x9bb\\x7f"),
+        ("a\x1b[31mb", "a<U+001B>[31mb"),
+        ("safe\u202etxt.exe", "safe<U+202E>txt.exe"),
+        ("a\x9bb\x7f", "a<U+009B>b<U+007F>"),
         ("caf\udce9.txt", "caf\\xe9.txt"),
-        ("half \ud835", "half \\ud835"),
-        ("line\n\ttab\r", "line\n\ttab\\x0d"),
+        ("half \ud835", "half <U+D835>"),
+        ("line\n\ttab\r", "line\n\ttab<U+000D>"),
     ],
 )
 def test_nothing_printable_can_act_on_a_terminal(raw: str, shown: str) -> None:
@@ -156,4 +156,4 @@ def test_nothing_printable_can_act_on_a_terminal(raw: str, shown: str) -> None:
 
 
 def test_one_line_text_shows_its_line_breaks() -> None:
-    assert printable("a\nb\tc", keep_newlines=False) == "a\\x0ab\\x09c"
+    assert printable("a\nb\tc", keep_newlines=False) == "a<U+000A>b<U+0009>c"

@@ -91,7 +91,7 @@ def test_what_could_act_on_a_terminal_is_made_visible() -> None:
     )
     assert len(lines) == 4
     for line in lines:
-        assert "\\x1b" in line
+        assert "<U+001B>" in line
         assert "\x1b" not in line
         assert "\u202e" not in line
         assert "\n" not in line
@@ -196,7 +196,7 @@ def test_a_command_is_asked_with_its_exact_scope() -> None:
         "env": {"RUST_BACKTRACE": "1"},
     }
     lines = permission_lines(request)
-    assert "  command    make 'a b' '\\u202ec'" in lines
+    assert "  command    make 'a b' '<U+202E>c'" in lines
     assert "  directory  sub" in lines
     assert "  with       RUST_BACKTRACE=1" in lines
     assert any("UNSANDBOXED" in line for line in lines)
@@ -205,7 +205,7 @@ def test_a_command_is_asked_with_its_exact_scope() -> None:
 def test_a_script_is_asked_line_by_line_as_it_is() -> None:
     lines = permission_lines({"scope": {"script": "cd x\nrm -rf y\x1b[2K"}})
     assert "    cd x" in lines
-    assert "    rm -rf y\\x1b[2K" in lines
+    assert "    rm -rf y<U+001B>[2K" in lines
 
 
 def test_an_edit_is_asked_with_its_whole_diff() -> None:
@@ -213,7 +213,7 @@ def test_an_edit_is_asked_with_its_whole_diff() -> None:
     lines = permission_lines({"scope": {"paths": ["x"], "versions": {"x": "1"}}, "preview": preview})
     assert "  path       x" in lines
     assert "  note       you had changed this file before the task began" in lines
-    assert lines[-2:] == ["  -old", "  +new \\x1b[31m"]
+    assert lines[-2:] == ["  -old", "  +new <U+001B>[31m"]
 
 
 def test_a_secret_in_a_request_is_masked() -> None:

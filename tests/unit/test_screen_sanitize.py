@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 from prompt_toolkit.utils import get_cwidth
 
+from fluzo.core.text import one_line
 from fluzo.screens.sanitize import MAX_SEQUENCE, START, clean, scan, visible, visible_text
 from fluzo.screens.text import cells, clusters, drawable, rows_of, shorten, shorten_path, wrap_line
 
@@ -97,6 +98,11 @@ def test_misleading_characters_of_a_path_are_spelt_out() -> None:
     assert visible_text("a\u200bb\x1b[2J\u00a0") == "a<U+200B>b<U+001B>[2J<U+00A0>"
     assert visible_text("données/測試.py") == "données/測試.py"
     assert ("class:danger.fg class:danger.bg", "<U+202E>") in visible("a\u202eb")
+
+
+def test_a_row_and_a_card_spell_a_command_alike() -> None:
+    for command in ("a\u202eb\x1b[2J", "caf\udce9", "zero\u200bwidth", "half \ud835", r"printf '\x1b[2J'"):
+        assert visible_text(one_line(command)) == one_line(command) == visible_text(command)
 
 
 @pytest.mark.parametrize(

@@ -110,4 +110,4 @@ def test_a_record_of_a_newer_version_is_shown_as_one_that_cannot_be_read() -> No
 
 def test_recorded_text_cannot_act_on_a_terminal() -> None:
     (line,) = told(Timeline(), events.TaskCreated("a\x1b[31m\u202eb", {}))
-    assert "\\x1b[31m\\u202eb" in line
+    assert "<U+001B>[31m<U+202E>b" in line

@@ -114,7 +114,7 @@ def test_a_misleading_name_is_quoted_so_that_it_can_be_sent_back(name, shown):
 
 
 def test_one_line_is_short_and_harmless():
-    assert one_line("first\x1b[0m\nsecond") == "first\\x1b[0m ..."
+    assert one_line("first\x1b[0m\nsecond") == "first<U+001B>[0m ..."
     assert one_line("x" * 500, 20) == "x" * 16 + " ..."
     assert one_line("plain") == "plain"
 
