@@ -26,6 +26,10 @@ if TYPE_CHECKING:
     from .views import View
 
 
+_BREAK = "\udc0a"
+"""A line break within the entry, whose one row could not show more than a line; no terminal sends this character."""
+
+
 class Entry:
     """`focused` gives the keyboard to the window of the entry, or back to the page for None.
 
@@ -37,6 +41,7 @@ class Entry:
         self._label = ""
         self._done: Callable[[str], None] = lambda text: None
         self._left: Callable[[], None] = lambda: None
+        self._lines = False
         self.shown = False
         self.buffer = Buffer(multiline=False, on_text_changed=lambda _: changed())
         self.window = Window(BufferControl(self.buffer, [_Drawn()], key_bindings=self._keys()), height=1)
@@ -47,18 +52,27 @@ class Entry:
 
     @property
     def text(self) -> str:
-        return self.buffer.text
+        return self.buffer.text.replace(_BREAK, "\n")
 
     @property
     def searching(self) -> bool:
         """What is typed is what to find."""
         return self._label == "/"
 
-    def ask(self, label: str, text: str, done: Callable[[str], None], left: Callable[[], None] = lambda: None) -> None:
-        """Take the keyboard: Enter calls `done` with the text, Esc calls `left`. Either gives the keyboard back."""
-        self._label, self._done, self._left = label, done, left
+    def ask(
+        self,
+        label: str,
+        text: str,
+        done: Callable[[str], None],
+        left: Callable[[], None] = lambda: None,
+        *,
+        lines: bool = False,
+    ) -> None:
+        """Take the keyboard: Enter calls `done` with the text, Esc calls `left`. Either gives the keyboard back. With
+        `lines` the line breaks of a paste stay, spelt in the row; else they become spaces."""
+        self._label, self._done, self._left, self._lines = label, done, left, lines
         self.shown = True
-        self.buffer.text = text
+        self.buffer.text = text.replace("\n", _BREAK)
         self.buffer.cursor_position = len(text)
         self._focused(self.window)
 
@@ -85,7 +99,10 @@ class Entry:
 
         @keys.add(Keys.BracketedPaste)
         def paste(event: KeyPressEvent) -> None:
-            self.buffer.insert_text(" ".join(event.data.splitlines()).strip())
+            lines = "\n".join(event.data.splitlines())
+            self.buffer.insert_text(
+                lines.strip("\n").replace("\n", _BREAK) if self._lines else lines.replace("\n", " ").strip()
+            )
 
         for key in ("tab", "s-tab", "up", "down"):
             keys.add(key)(_nothing)
@@ -105,7 +122,7 @@ class _Drawn(Processor):
             return Transformation(transformation_input.fragments)
         to_display, drawn = [0], ""
         for cluster in clusters(text):
-            drawn += visible_text(drawable(cluster))
+            drawn += visible_text("\n" if cluster == _BREAK else drawable(cluster))
             to_display += [len(drawn)] * len(cluster)
         source = inverse_map(to_display, len(drawn))
         return Transformation(

@@ -8,7 +8,19 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from .settings_form import Form, Row, choices, edited, problems, removal_of, stepped, typed, value_of, written
+from .settings_form import (
+    Form,
+    Row,
+    choices,
+    edited,
+    problems,
+    removal_of,
+    stepped,
+    takes_lines,
+    typed,
+    value_of,
+    written,
+)
 from .settings_items import (
     added,
     asked,
@@ -95,7 +107,7 @@ class Editing:
         self.asking = row
         unit = f" ({row['unit']})" if row["unit"] else ""
         name = row.get("ask") or str(row["key"]).rpartition(".")[2]
-        self._page.entry.ask(f"{safe(name)}{unit} =", text, done)
+        self._page.entry.ask(f"{safe(name)}{unit} =", text, done, lines=takes_lines(row))
 
     def _typed(self, lit: Row, text: str) -> None:
         try:

@@ -212,6 +212,11 @@ def _item_typed(row: Row, text: str) -> Any:
     return text
 
 
+def takes_lines(row: Row) -> bool:
+    """Its text is what is run, so that a line break in it means something."""
+    return row["type"] == "command" or str(row["key"]).endswith("].script")
+
+
 def written(row: Row, value: Any) -> str:
     """A value as it is typed."""
     if row["type"] == "command":

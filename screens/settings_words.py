@@ -6,6 +6,7 @@ from typing import Any
 
 from fluzo.core.settings import render
 
+from .sanitize import visible_text
 from .settings_form import Form, Row, is_edited, removal_of, value_of
 
 _UNITS = {
@@ -97,12 +98,12 @@ def shown(row: Row, value: Any) -> str:
     if value is None:
         return "-"
     if row["type"] == "command":
-        return shlex.join(value)
+        return visible_text(shlex.join(value))
     if row["type"] == "entry":
         words = [shlex.join(item) if isinstance(item, list | tuple) else str(item) for item in value.values()]
-        return "  ".join(words) or "empty"
+        return visible_text("  ".join(words)) or "empty"
     text = value if isinstance(value, str) else render(value) if value else ""
-    return text or "none"
+    return visible_text(text) or "none"
 
 
 def _amount(value: float, unit: str) -> str:

@@ -115,6 +115,25 @@ def test_a_grant_is_added_changed_field_by_field_and_removed_after_a_question() 
     at_settings(work, with_more())
 
 
+def test_a_script_of_several_lines_is_pasted_into_a_grant_and_saved_exactly() -> None:
+    script = "set -e\nmake  lint\n\tmake test"
+
+    async def work(shown: ScriptedScreen, file: ScriptedFile) -> None:
+        await opened(shown, "policy.grants")
+        await press(shown, "a", ENTER)
+        pasted = script.replace("\n", "\r\n")
+        picture = await press(shown, DOWN, DOWN, ENTER, f"\x1b[200~{pasted}\r\n\x1b[201~")
+        assert has(picture, "script = set -e<U+000A>make lint<U+000A>")
+        picture = await press(shown, ENTER)
+        assert has(picture, "script set -e<U+000A>make lint<U+000A>")
+        await press(shown, ENTER, ENTER, "s")
+        assert saves(shown)[0].values["policy.grants"][1] == {"script": script}
+        picture = await press(shown, "/", "\x1b[200~max\nturns\x1b[201~")
+        assert has(picture, "/ max turns")
+
+    at_settings(work, with_more())
+
+
 def test_a_model_is_asked_for_whole_and_saved_as_one() -> None:
     async def work(shown: ScriptedScreen, file: ScriptedFile) -> None:
         await at(shown, "models.main.model")
