@@ -32,7 +32,9 @@ MARK = "FLUZO_COMMAND"
 """The variable that carries a command's mark."""
 
 LOOKS, LOOK_AGAIN_SECONDS = 8, 0.001
-"""How often an empty environment is looked at: one that is just executing a program has none for a moment."""
+"""How often an empty environment is looked at: one that is just executing a program has none for a moment, ..."""
+LOOKS_AT_EXEC = 1000
+"""... which lasts as long as a busy machine keeps it from going on; that it has no arguments either tells it apart."""
 
 _LISTED = Path(f"/proc/self/task/{os.getpid()}/children").exists()
 """Whether this kernel lists children (CONFIG_PROC_CHILDREN); if not, every process is asked for its parent."""
@@ -225,15 +227,21 @@ def _session(pid: int) -> int:
 
 def _marks(pid: int) -> list[bytes]:
     environment = b""
-    for _ in range(LOOKS):
+    for look in range(1, LOOKS_AT_EXEC + 1):
         try:
             environment = Path(f"/proc/{pid}/environ").read_bytes()
+            if environment or (look >= LOOKS and not _is_at_exec(pid)):
+                break
         except OSError:  # Gone, or it runs as another user.
             return []
-        if environment:
-            break
         time.sleep(LOOK_AGAIN_SECONDS)
     return [entry for entry in environment.split(b"\0") if entry.startswith(f"{MARK}=".encode())]
+
+
+def _is_at_exec(pid: int) -> bool:
+    """Whether a process without an environment is between two programs. Raises OSError."""
+    seen = look_at(pid)
+    return seen is not None and not (seen.exiting or seen.ended) and not Path(f"/proc/{pid}/cmdline").read_bytes()
 
 
 def _outputs(pid: int) -> list[str]:

@@ -115,7 +115,8 @@ class Processes:
         finally:
             # Nobody collects the output of background children, but they must never block on a full pipe.
             command.sink = _discard
-        self._look()  # Before the command is reaped: as long as it is not, its number is proof.
+        for _ in range(2):  # The lists of the kernel may lack one: see descendants.below.
+            self._look()  # Before the command is reaped: as long as it is not, its number is proof.
         status = _reap(command) if has_ended(command.family.pidfd) else None
         still_running = tuple(command.family.living())
         self._drop_if_over(command)

@@ -3,21 +3,21 @@
 import asyncio
 import errno
 import os
-import select
 import signal
 import subprocess
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from support.seccomp import run_without_call
-from support.workspaces import is_alive, make_repository, now_in_ticks, shell, with_backend
+from support.stepped import advance
+from support.workspaces import Newcomers, followed, is_alive, make_repository, shell, with_backend
 
 from fluzo.core.contracts import ProcessRequest
 from fluzo.core.records import ProcessResult
 from fluzo.workspace import descendants
 from fluzo.workspace.local import LocalBackend
-from fluzo.workspace.syscalls import become_subreaper
 
 DAEMON = """
 import os, sys
@@ -43,18 +43,16 @@ def root(tmp_path: Path) -> Path:
 
 
 @pytest.fixture(autouse=True)
-def nothing_is_left() -> Iterator[None]:
-    become_subreaper()
-    begun = now_in_ticks()  # What other tests left behind may end at any time, but has begun before.
-    yield
-    left = [seen for seen in descendants.below() if seen.started >= begun]
-    assert left == [], "processes or zombies below this one"
+def newcomers() -> Iterator[Newcomers]:
+    made = Newcomers()
+    yield made
+    assert made.below() == [], "processes or zombies below this one"
 
 
 def background(root: Path, script: str, **options: float) -> ProcessResult:
     """Run a script whose children stay; they must be named, and gone after the stop."""
     survivors: list[int] = []
-    request = ProcessRequest(("bash", "-c", script), timeout_seconds=20)
+    request = ProcessRequest(("bash", "-c", script), timeout_seconds=600)
     result = with_backend(root, lambda backend, _: backend.execute(request), survivors=survivors, **options)
     assert survivors == []
     assert not any(is_alive(pid) for pid in result.still_running)
@@ -142,29 +140,36 @@ def test_both_ways_of_looking_find_the_same(root: Path) -> None:
     with subprocess.Popen(["bash", "-c", "sleep 300 & echo up; wait"], stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         process.stdout.readline()
-        listed, table = list(descendants._by_lists()), list(descendants._by_table())
-        assert sorted(seen.pid for seen in listed) == sorted(seen.pid for seen in table)
-        assert {process.pid} < {seen.pid for seen in listed}
-        below = [seen for seen in listed if seen.parent == process.pid]
-        os.kill(below[0].pid, signal.SIGKILL)
+        ways = [
+            [seen for seen in look() if process.pid in (seen.pid, seen.parent)]
+            for look in (descendants._by_lists, descendants._by_table)
+        ]
+        listed, table = (sorted((seen.pid, seen.parent, seen.session) for seen in found) for found in ways)
+        assert listed == table
+        (child,) = (pid for pid, parent, _ in listed if parent == process.pid)
+        assert (process.pid, os.getpid()) in [(pid, parent) for pid, parent, _ in listed]
+        os.kill(child, signal.SIGKILL)
 
 
 # --- ended ----------------------------------------------------------------------------------------------------
 
 STUBBORN = "trap '' TERM; while :; do sleep 300; done"
+"""What it starts has inherited that the signal is ignored."""
 
 
 @pytest.mark.parametrize("how", ["timeout", "cancel", "kill", "stop", "coroutine"])
 def test_every_end_takes_stubborn_descendants_in_other_sessions_along(root: Path, how: str) -> None:
     os.mkfifo(root / "up")
-    script = f'setsid bash -c "echo \\$\\$ > up; {STUBBORN}" >/dev/null 2>&1 & {STUBBORN}'
+    script = f"trap '' TERM; setsid bash -c 'echo $$ > up; while :; do sleep 300; done' >/dev/null 2>&1 & {STUBBORN}"
 
     async def work(backend: LocalBackend, cancel: asyncio.Event) -> tuple[int, ProcessResult | None]:
-        seconds = 1.0 if how == "timeout" else 60.0
-        running = asyncio.create_task(backend.execute(ProcessRequest(("bash", "-c", script), timeout_seconds=seconds)))
+        running = asyncio.create_task(backend.execute(ProcessRequest(("bash", "-c", script), timeout_seconds=600)))
         pid = int(await asyncio.to_thread((root / "up").read_text))
         assert is_alive(pid)
-        if how == "cancel":
+        await followed(backend)
+        if how == "timeout":
+            advance(600)
+        elif how == "cancel":
             cancel.set()
         elif how == "kill":
             backend.kill()
@@ -177,7 +182,7 @@ def test_every_end_takes_stubborn_descendants_in_other_sessions_along(root: Path
             return pid, None
         return pid, await running
 
-    pid, result = with_backend(root, work)
+    pid, result = with_backend(root, work, grace_seconds=0.3)
     assert not is_alive(pid)
     if result is not None and how != "stop":
         assert result.termination == "killed"
@@ -208,30 +213,31 @@ def test_a_detached_descendant_gets_term_and_the_time_to_obey_it(root: Path) -> 
     assert (root / "said").read_text() == "bye\n"
 
 
-def test_orphans_that_end_are_reaped_while_the_task_goes_on(root: Path) -> None:
-    async def work(backend: LocalBackend, _: asyncio.Event) -> list[descendants.Seen]:
+def test_orphans_that_end_are_reaped_while_the_task_goes_on(root: Path, newcomers: Newcomers) -> None:
+    async def work(backend: LocalBackend, _: asyncio.Event) -> None:
         # Each loses its parent: one ends at once, two live on for a while, within the session and outside of it.
-        os.mkfifo(root / "end")
-        wait = "sh -c 'read x < end' >/dev/null 2>&1"
+        for name in ("one", "two"):
+            os.mkfifo(root / name)
+        await backend.execute(ProcessRequest(("bash", "-c", "(true &)")))
         left: list[int] = []
-        for script in ("(true &)", f"({wait} &)", f"(setsid {wait} &)", f"{DAEMON_STARTS}"):
+        for prefix, name in (("", "one"), ("setsid ", "two")):
+            script = f"({prefix}sh -c 'read x < {name}' >/dev/null 2>&1 &)"
             left += (await backend.execute(ProcessRequest(("bash", "-c", script)))).still_running
-        assert len(left) == 3
-        held = [os.pidfd_open(pid) for pid in left]
+        left += (await backend.execute(ProcessRequest(("bash", "-c", DAEMON_STARTS)))).still_running
+        assert len({*left} & {seen.pid for seen in newcomers.below()}) >= 3
         os.kill(int((root / "daemon").read_text()), signal.SIGKILL)
-        (root / "end").write_text("1\n2\n")
-        for fd in held:
-            await asyncio.to_thread(select.select, [fd], [], [])
-            os.close(fd)
-        await backend.execute(ProcessRequest(("true",)))
-        return [seen for seen in descendants.below() if seen.started >= begun]
+        for name in ("one", "two"):
+            await asyncio.to_thread((root / name).write_text, "now\n")
+        async with asyncio.timeout(600):  # Whenever they have ended, the next command has them reaped.
+            while newcomers.below():
+                await backend.execute(ProcessRequest(("true",)))
 
-    become_subreaper()
-    begun = now_in_ticks()
-    assert with_backend(root, work) == []
+    with_backend(root, work)
 
 
-def test_what_takes_long_to_end_and_can_no_longer_be_told_is_reaped_by_the_stop(root: Path) -> None:
+def test_what_takes_long_to_end_and_can_no_longer_be_told_is_reaped_by_the_stop(
+    root: Path, newcomers: Newcomers
+) -> None:
     # Killed from outside together with its parent, it has given its memory back already: no environment tells where
     # it came from, and its output went elsewhere all along.
     (root / "large.py").write_text(
@@ -248,37 +254,43 @@ def test_what_takes_long_to_end_and_can_no_longer_be_told_is_reaped_by_the_stop(
     async def work(backend: LocalBackend, _: asyncio.Event) -> list[descendants.Seen]:
         script = "(read x < go; python3 large.py >/dev/null 2>&1; true) & echo done"
         await backend.execute(ProcessRequest(("bash", "-c", script)))
-        (root / "go").write_text("\n")
+        await asyncio.to_thread((root / "go").write_text, "\n")
         for pid in (await asyncio.to_thread((root / "up").read_text)).split():
             os.kill(int(pid), signal.SIGKILL)
         await backend.stop()
-        return [seen for seen in descendants.below() if seen.started >= begun]
+        return newcomers.below()
 
-    become_subreaper()
-    begun = now_in_ticks()
     assert with_backend(root, work) == []
 
 
 @pytest.mark.skipif(os.uname().machine != "x86_64", reason="the number of kill is that of x86_64")
 def test_what_cannot_be_ended_is_reported_as_uncertain_and_by_its_pid(root: Path) -> None:
+    os.mkfifo(root / "up")
     program = f"""
-import sys
+import asyncio, sys
 from pathlib import Path
 from support.workspaces import with_backend
 from fluzo.core.contracts import ProcessRequest
 _deny(62, {errno.EPERM})
 left = []
-command = ("bash", "-c", "setsid sleep 300 >/dev/null 2>&1 & exec sleep 300")
-request = ProcessRequest(command, timeout_seconds=0.3)
-result = with_backend(Path(sys.argv[1]), lambda backend, _: backend.execute(request), survivors=left)
-print(result.termination, result.timed_out, *result.still_running, *left)
+root = Path(sys.argv[1])
+command = ("bash", "-c", "setsid sh -c 'echo > up; exec sleep 300' >/dev/null 2>&1 & exec sleep 300")
+
+async def work(backend, cancel):
+    running = asyncio.create_task(backend.execute(ProcessRequest(command)))
+    await asyncio.to_thread((root / "up").read_text)
+    cancel.set()
+    return await running
+
+result = with_backend(root, work, grace_seconds=0.1, survivors=left)
+print(result.termination, result.cancelled, *result.still_running, *left)
 """
     pidfd_send_signal = 424
     answer = run_without_call(pidfd_send_signal, errno.EPERM, program, str(root))
     assert answer.stderr == ""
-    termination, timed_out, detached, *left = answer.stdout.split()
+    termination, cancelled, detached, *left = answer.stdout.split()
     try:
-        assert (termination, timed_out) == ("uncertain", "True")
+        assert (termination, cancelled) == ("uncertain", "True")
         assert len(left) == 2
         assert detached in left
         assert all(is_alive(int(pid)) for pid in left)
@@ -358,11 +370,26 @@ def test_the_mark_is_in_the_environment_of_a_command_and_differs_each_time(root:
     assert all(len(mark.strip()) == 32 for mark in marks)
 
 
-def test_an_environment_that_is_empty_for_a_moment_is_looked_at_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    looks = [b"", b"", b"HOME=/\0FLUZO_COMMAND=m\0"]
-    with monkeypatch.context() as patch:
-        patch.setattr(Path, "read_bytes", lambda self: looks.pop(0))
-        assert descendants._marks(os.getpid()) == [b"FLUZO_COMMAND=m"]
-        looks[:] = [b""] * descendants.LOOKS
-        assert descendants._marks(os.getpid()) == []
-    assert looks == []
+@pytest.mark.parametrize(
+    ("arguments", "looks", "marks"),
+    [
+        (b"sleep\0", 2, [b"FLUZO_COMMAND=m"]),
+        (b"sleep\0", descendants.LOOKS, []),  # One that was started without any.
+        (b"", 10 * descendants.LOOKS, [b"FLUZO_COMMAND=m"]),  # The machine had other things to do during the exec.
+        (b"", descendants.LOOKS_AT_EXEC, []),
+    ],
+)
+def test_an_environment_that_is_empty_for_a_moment_is_looked_at_again(
+    monkeypatch: pytest.MonkeyPatch, arguments: bytes, looks: int, marks: list[bytes]
+) -> None:
+    empty = [b""] * looks
+    read = Path.read_bytes
+
+    def seen(path: Path) -> bytes:
+        if path.name == "environ":
+            return empty.pop() if empty else b"HOME=/\0FLUZO_COMMAND=m\0"
+        return arguments if path.name == "cmdline" else read(path)
+
+    monkeypatch.setattr(Path, "read_bytes", seen)
+    monkeypatch.setattr(time, "sleep", lambda _: None)
+    assert descendants._marks(os.getpid()) == marks

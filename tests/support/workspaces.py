@@ -10,13 +10,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
+from support.stepped import SkippingLoop
+
 from fluzo.core.contracts import ProcessRequest
 from fluzo.core.records import ProcessResult
+from fluzo.workspace import descendants
 from fluzo.workspace.environment import child_env
 from fluzo.workspace.git import Git
 from fluzo.workspace.identity import resolve_root
 from fluzo.workspace.jail import Jail
 from fluzo.workspace.local import LocalBackend
+from fluzo.workspace.syscalls import become_subreaper
 
 T = TypeVar("T")
 
@@ -64,11 +68,15 @@ def with_backend(
     path: Path,
     work: Callable[[LocalBackend, asyncio.Event], Awaitable[T]],
     *,
-    grace_seconds: float = 0.3,
+    grace_seconds: float = 30.0,
     env: Mapping[str, str] | None = None,
     survivors: list[int] | None = None,
+    loop_factory: Callable[[], asyncio.AbstractEventLoop] = SkippingLoop,
 ) -> T:
-    """Run a coroutine with a backend on its own loop; every process is ended afterwards."""
+    """Run a coroutine with a backend on its own loop; every process is ended afterwards.
+
+    Who obeys is never waited for so long; tests of those who do not give a shorter grace period.
+    """
 
     async def body() -> T:
         cancel = asyncio.Event()
@@ -82,7 +90,38 @@ def with_backend(
                 survivors.extend(left)
             backend.close()
 
-    return asyncio.run(body())
+    with asyncio.Runner(loop_factory=loop_factory) as runner:
+        return runner.run(body())
+
+
+async def followed(backend: LocalBackend) -> None:
+    """Wait until the backend has heard that its command was started, and its deadline counts.
+
+    The command itself may be long at work by then: it is started in another thread.
+    """
+    while not backend.running():
+        await asyncio.sleep(0)
+    for _ in range(20):  # Whoever waits for the start is only some turns of the loop away.
+        await asyncio.sleep(0)
+
+
+class Newcomers:
+    """What came below this process after this was made, and not from what was there.
+
+    Other tests of this process leave orphans, which end, and start others, at any time.
+    """
+
+    def __init__(self) -> None:
+        become_subreaper()
+        self._begun = int(time.clock_gettime(time.CLOCK_BOOTTIME) * os.sysconf("SC_CLK_TCK"))
+        before = descendants.below()
+        self._pids = {seen.pid for seen in before}
+        self._sessions = {seen.session for seen in before} - {os.getsid(0)}
+
+    def below(self) -> list[descendants.Seen]:
+        """Those that are there now, ended ones that nobody has reaped included."""
+        found = [seen for seen in descendants.below() if seen.started >= self._begun]
+        return [seen for seen in found if seen.pid not in self._pids and seen.session not in self._sessions]
 
 
 def execute(
@@ -90,7 +129,7 @@ def execute(
     *argv: str,
     cwd: str = ".",
     env: tuple[tuple[str, str], ...] = (),
-    timeout_seconds: float = 30.0,
+    timeout_seconds: float = 600.0,
     capture_bytes: int = 1_000_000,
 ) -> ProcessResult:
     """One command in a workspace."""
@@ -99,14 +138,9 @@ def execute(
 
 
 def shell(
-    path: Path, script: str, *, cwd: str = ".", timeout_seconds: float = 30.0, capture_bytes: int = 1_000_000
+    path: Path, script: str, *, cwd: str = ".", timeout_seconds: float = 600.0, capture_bytes: int = 1_000_000
 ) -> ProcessResult:
     return execute(path, "bash", "-c", script, cwd=cwd, timeout_seconds=timeout_seconds, capture_bytes=capture_bytes)
-
-
-def now_in_ticks() -> int:
-    """The time as proc(5) gives the start of a process: clock ticks since boot."""
-    return int(time.clock_gettime(time.CLOCK_BOOTTIME) * os.sysconf("SC_CLK_TCK"))
 
 
 def is_alive(pid: int) -> bool:
