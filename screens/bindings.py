@@ -47,6 +47,7 @@ def bindings(screen: "Screen") -> KeyBindings:
             always = action.id in _WHEN_SMALL
             keys.add(*parsed, filter=always or where, eager=small if always else False)(_call(screen, action.id))
     _composer_keys(screen, keys, in_composer, small)
+    keys.add(Keys.Any, filter=filters["transcript"] & ~small)(partial(_unknown, screen))
     no_view = ~small & Condition(lambda: not screen.views)
     keys.add("escape", eager=small & ~in_composer)(lambda event: escape(screen))
     keys.add("tab", filter=no_view & ~in_composer)(lambda event: focus_next(screen))
@@ -72,6 +73,12 @@ def _unseen(screen: "Screen", event: KeyPressEvent) -> None:
     if screen.body.focus == "card":
         screen.card = drop_focus(screen.card)
         screen.body.focus_composer()
+
+
+def _unknown(screen: "Screen", event: KeyPressEvent) -> None:
+    """Someone may have begun to write while the keyboard is on the conversation."""
+    if event.data.isprintable():
+        screen.say(f"{event.data[:20]} does nothing here; Esc goes back to the composer")
 
 
 def _call(screen: "Screen", action_id: str) -> Callable[[KeyPressEvent], None]:

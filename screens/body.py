@@ -192,11 +192,12 @@ class Body:
 
     def _status(self) -> Line:
         screen = self._screen
-        flash = screen.flash or (screen.views[-1].hints() if screen.views else "")
         # First of all that it is a demo: nothing that comes after can push it off the row.
         badge = self._demo_badge()
         width = screen.layout.columns - sum(cells(part) for _, part in badge)
         state, glyphs = screen.state, screen.glyphs
+        hints = screen.views[-1].hints() if screen.views else ""
+        flash = screen.flash or chrome.hints_within(hints, width - 2 - chrome.YOLO_COLUMNS * state.yolo)
         focus = self.focus
         if focus == "composer" and not screen.composer.empty:
             focus = "draft"

@@ -18,6 +18,8 @@ FORCING = "Asked to force the stop"
 """Both are said when the end of the task was asked for; they go when it has ended."""
 MIN_LEFT = 8
 """Columns below which the left of the status row says nothing any more."""
+YOLO_COLUMNS = 7
+"""Of the badge in the status row."""
 
 
 def word(state: State) -> str:
@@ -125,6 +127,14 @@ def status(
     style = word_style(state) if sentence else "class:text.muted"
     tone = "class:text.strong" if flash else "class:text.muted"
     return [*badge, ("", " "), (style, left), ("", gap), (tone, hints)]
+
+
+def hints_within(hints: str, width: int) -> str:
+    """As many of a page's hints as have room: the first ones, and the last one, which says how to leave."""
+    parts = hints.split("  ")
+    while len(parts) > 1 and cells("  ".join(parts)) > width:
+        del parts[-2]
+    return "  ".join(parts)
 
 
 def _sentence(state: State, now: float) -> str:

@@ -157,5 +157,5 @@ def help_text(registry: Registry) -> str:
         rows += ["", _CONTEXTS.get(context, f"In {context}"), ""]
         for action in registry.actions.values():
             if action.context == context:
-                rows.append(f"  {'  '.join(action.keys):<20} {action.usage:<18} {action.title}")
+                rows.append(f"  {'  '.join(action.keys):<16} {action.usage:<16} {action.title}")
     return "\n".join(rows[1:])

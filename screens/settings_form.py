@@ -263,7 +263,9 @@ def stepped(form: Form, row: Row, step: int) -> Form:
     """The next choice, or a number one step higher or lower. Raises ValueError where there is none."""
     value, offered = value_of(form, row), choices(form, row)
     if len(offered) == 1:
-        raise ValueError(f"{row['key']} has this one value.")
+        # The kind of an entry decides which settings it has, so that another kind is another entry.
+        other = "; a adds an entry of another kind" if row["default"] is None else ""
+        raise ValueError(f"{row['key']} has this one value{other}.")
     if offered:
         at = offered.index(value) if value in offered else -step
         return edited(form, row, offered[(at + step) % len(offered)])

@@ -14,7 +14,7 @@ from fluzo.screens.bindings import bindings
 from fluzo.screens.blocks import Block
 from fluzo.screens.keys import Registry
 from fluzo.screens.offers import ALIASES, idle_reason
-from fluzo.screens.state import PageRead, ResultRead, State
+from fluzo.screens.state import PageRead, ResultRead, State, YoloChosen
 from fluzo.screens.views import VIEWS
 
 ALLOWED_ESCAPES = re.compile("\x1b(?:\\[[0-9;?>]*[A-Za-z]|\\[[0-9;]* q|[78]|\\(B|\\[>4;1m|\\[>4m)")
@@ -482,6 +482,30 @@ def test_a_denial_takes_its_reason_along_from_the_composer() -> None:
         assert (answer.answer, answer.reason) == ("deny", "use make instead")
 
     inside(deny)
+
+
+def test_a_key_that_means_nothing_in_the_conversation_says_how_one_writes() -> None:
+    async def type_blindly(shown: ScriptedScreen) -> None:
+        begin_task(shown)
+        shown.draw()
+        shown.keys("\tx")
+        assert "x does nothing here; Esc goes back to the composer" in shown.draw()[-1]
+        shown.keys("k")
+        assert "does nothing" not in shown.draw()[-1]
+
+    inside(type_blindly)
+
+
+def test_a_page_says_how_to_leave_it_where_its_hints_have_no_room() -> None:
+    async def look(shown: ScriptedScreen) -> None:
+        shown.screen.apply(YoloChosen(True))
+        shown.keys("\x1bOQ")
+        for columns in (80, 60):
+            shown.resizes(columns, 24)
+            row = shown.draw()[-1]
+            assert "YOLO" in row and "Enter look" in row and row.endswith("Esc back"), row
+
+    inside(look)
 
 
 def test_completions_cover_neither_the_card_nor_the_status_row() -> None:
