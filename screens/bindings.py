@@ -136,18 +136,12 @@ def _tab(screen: "Screen") -> None:
 
 
 def _vertical(screen: "Screen", step: int) -> None:
-    """A row up or down; at the first and last row through history."""
+    """A row up or down, as it is drawn; at the first and last row through history."""
     buffer = screen.composer.buffer
-    document = buffer.document
-    at_edge = document.cursor_position_row == (0 if step < 0 else document.line_count - 1)
     if buffer.complete_state is not None:
         buffer.complete_previous() if step < 0 else buffer.complete_next()
-    elif at_edge:
+    elif not screen.composer.step_row(step, screen.layout.composer.width - 2):
         screen.composer.history(step)
-    elif step < 0:
-        buffer.cursor_up()
-    else:
-        buffer.cursor_down()
 
 
 def _delete_or_quit(screen: "Screen") -> None:

@@ -51,6 +51,8 @@ class Composer:
         self._kept = ""
         self._unfolded: list[Unfolded] = []
         self._lit: tuple[str, int] = ("", -1)
+        self._column: tuple[str, int, int] = ("", -1, 0)
+        """The text and place that a step up or down led to, and the column that further ones aim at."""
         self.buffer = Buffer(
             multiline=True,
             completer=completer,
@@ -154,6 +156,29 @@ class Composer:
             self.buffer.cursor_position += len(after[0]) if after else 0
         at = self.buffer.cursor_position
         self._lit = (document.text, at) if document.text[at : at + 1] in self.chips else ("", -1)
+
+    def step_row(self, step: int, width: int) -> bool:
+        """Go one row up (-1) or down (1) as the text is drawn in this width; False on the first or last row."""
+        text, cursor = self.buffer.text, self.buffer.cursor_position
+        document = self.buffer.document
+        start = cursor - document.cursor_position_col
+        places = row_places(self, document.current_line, width)
+        _, row, column = next(place for place in reversed(places) if place[0] <= cursor - start)
+        if self._column[:2] == (text, cursor):
+            column = self._column[2]
+        row += step
+        if not 0 <= row <= places[-1][1]:
+            number = document.cursor_position_row + step
+            if not 0 <= number < document.line_count:
+                return False
+            start = document.translate_row_col_to_index(number, 0)
+            places = row_places(self, document.lines[number], width)
+            row = 0 if step > 0 else places[-1][1]
+        there = [place for place in places if place[1] == row]
+        at = next((place for place in reversed(there) if place[2] <= column), there[0])[0]
+        self.buffer.cursor_position = start + at
+        self._column = (text, start + at, column)
+        return True
 
     def backspace(self) -> None:
         before = clusters(self.buffer.document.text_before_cursor)
@@ -295,6 +320,25 @@ def inverse_map(to_display: list[int], size: int) -> list[int]:
     for index in range(1, size + 1):
         source[index] = source[index] or source[index - 1]
     return source
+
+
+def row_places(composer: Composer, line: str, width: int) -> list[tuple[int, int, int]]:
+    """Where the cursor can stand in one line of the text: its position, and the row and the column there, as the line
+    wraps at every cell."""
+    places: list[tuple[int, int, int]] = []
+    at = row = column = 0
+    for cluster in clusters(line):
+        shown = label(composer.chips[cluster]) if cluster in composer.chips else drawable(cluster)
+        for number, size in enumerate(map(cells, shown or " ")):
+            if column + size > width:
+                row, column = row + 1, 0
+            if not number:
+                places.append((at, row, column))
+            column += size if shown else 0
+        at += len(cluster)
+    # The cursor behind the last character needs a cell of its own.
+    places.append((at, row, column) if column < width else (at, row + 1, 0))
+    return places
 
 
 def rows_needed(composer: Composer, width: int) -> int:

@@ -612,3 +612,22 @@ def test_a_draft_survives_a_card_and_views() -> None:
         assert shown.screen.composer.text == f"my draft {LONG}"
 
     inside(look)
+
+
+def test_up_and_down_go_by_rows_as_they_are_drawn_and_through_history_at_the_first_and_last() -> None:
+    async def edit(shown: ScriptedScreen) -> None:
+        composer, places = shown.screen.composer, []
+        composer.load_history([["sent before"]])
+        draft = "測試 " * 20 + "\nshort\nand a last line"
+        shown.keys(draft)
+        for _ in range(4):
+            shown.draw()
+            places.append((shown._picture.cursor.x, shown._picture.cursor.y))
+            shown.keys("\x1b[A")
+        assert [x for x, _ in places] == [17, 7, 17, 17], "the column comes back after a shorter row"
+        assert [y for _, y in places] == [22, 21, 20, 19], "a line that wraps is two rows"
+        assert composer.text == "sent before"
+        shown.keys("\x1b[B")
+        assert composer.text == draft
+
+    inside(edit)
