@@ -24,18 +24,20 @@ from . import chrome
 from .canvas import RowsWindow
 from .card import card_lines, fits, hint_words
 from .card_control import CardControl
+from .clicking import Clicks
 from .composer import PLACEHOLDER, ComposerControl, Drawn
-from .controls import Rows, joined, row, text_control
+from .controls import Rows, RowsList, joined, row, text_control
 from .dragging import Dragging
-from .idle import EXAMPLE, idle_rows
+from .idle import EXAMPLE, failure_rows, idle_rows
 from .layout import MIN_COLUMNS, MIN_ROWS, OFFERS_ROWS, OVERLAY_ROWS, OVERLAY_WIDTH, Rect
 from .logo import compact
 from .motion import compact_place, pixel_place
+from .notice import ROWS as NOTICE_ROWS
 from .notice import WIDTH as NOTICE_WIDTH
 from .notice import fitting, notice_rows
 from .rows import clock
 from .text import Line, cells
-from .theme import ROOT_STYLE
+from .theme import ASCII, ROOT_STYLE
 
 if TYPE_CHECKING:
     from .app import Screen
@@ -138,8 +140,9 @@ class Body:
             ],
             style=ROOT_STYLE,
         )
+        dismiss = Clicks(lambda y: 0 if y < NOTICE_ROWS else None, lambda: 0, lambda step: None, screen.board.dismiss)
         notices = Window(
-            text_control(lambda: joined(self._notices())),
+            RowsList(self._notices, dismiss),
             height=lambda: exact(len(self._notices())),
             width=NOTICE_WIDTH,
             always_hide_cursor=True,
@@ -228,7 +231,7 @@ class Body:
         example = screen.files.knows(EXAMPLE)
         rows = idle_rows(screen.state, screen.registry, width, now, example=example, demo=scenes)
         if failure is not None:
-            rows = [[], *_failure_rows(failure.message, failure.code, failure.hint, screen.layout.rule.width - 6)]
+            rows = [[], *failure_rows(failure.message, failure.code, failure.hint, screen.layout.rule.width - 6)]
         return [[("", "  "), *row] for row in rows]
 
     def _offers_height(self) -> int:
@@ -382,19 +385,5 @@ class Body:
         specimen = self.specimen
         if specimen is not None:
             return ((specimen.host, specimen.place),)
-        return (self.side, pixel_place(layout.sidebar)), (self.header, compact_place(layout.header))
-
-
-def _failure_rows(message: str, code: str, hint: str, width: int) -> list[Line]:
-    from .render import wrapped
-
-    rows: list[Line] = [[("class:state.blocked", f"! Fluzo cannot begin here.  [{code}]")], []]
-    rows += wrapped(message, max(width, 20), "class:text.primary")
-    if hint:
-        rows += [[], *wrapped(hint, max(width, 20), "class:text.muted")]
-    rows += [
-        [],
-        [("class:text.muted", "Nothing was started and nothing was changed. /retry tries again, /config edits")],
-    ]
-    rows += [[("class:text.muted", ".fluzo in your editor, Ctrl+C twice leaves. What you type here is kept.")]]
-    return rows
+        blocks = self._screen.glyphs is not ASCII
+        return (self.side, pixel_place(layout.sidebar, blocks=blocks)), (self.header, compact_place(layout.header))

@@ -13,6 +13,7 @@ from .layout import arrange
 from .preferences import end_trials
 from .stats import FrameStats
 from .terminal import ScreenOutput
+from .theme import ASCII
 
 if TYPE_CHECKING:
     from .app import Screen
@@ -37,6 +38,7 @@ class Frames:
         end_trials(self._screen)
         output = self._screen.app.output
         if isinstance(output, ScreenOutput):
+            output.plain = self._screen.glyphs is ASCII
             output.begin_frame()
         self.arrange()
         self._page_older()

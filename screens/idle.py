@@ -35,6 +35,22 @@ def idle_rows(state: State, registry: Registry, width: int, now: datetime, *, ex
     return rows
 
 
+def failure_rows(message: str, code: str, hint: str, width: int) -> list[Line]:
+    """Why the runtime could not be opened, and what can be done about it."""
+    from .render import wrapped
+
+    rows: list[Line] = [[("class:state.blocked", f"! Fluzo cannot begin here.  [{code}]")], []]
+    rows += wrapped(message, max(width, 20), "class:text.primary")
+    if hint:
+        rows += [[], *wrapped(hint, max(width, 20), "class:text.muted")]
+    rows += [
+        [],
+        [("class:text.muted", "Nothing was started and nothing was changed. /retry tries again, /config edits")],
+    ]
+    rows += [[("class:text.muted", ".fluzo in your editor, Ctrl+C twice leaves. What you type here is kept.")]]
+    return rows
+
+
 def _facts(state: State, width: int) -> list[Line]:
     parts = [shorten_path(drawable(state.folder), width)]
     if state.phase == "ready" and state.model:

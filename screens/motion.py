@@ -174,6 +174,8 @@ def compact_place(header: Rect) -> Rect:
     return Rect(header.x + 1, header.y, len(WORD), 1)
 
 
-def pixel_place(side: Rect) -> Rect:
-    """Where the pixel mark stands in the sidebar, centred beside its rule."""
+def pixel_place(side: Rect, *, blocks: bool = True) -> Rect:
+    """Where the mark stands in the sidebar, centred beside its rule; without half blocks it is the five letters."""
+    if not blocks:
+        return Rect(side.x + 1 + (side.width - 1 - len(WORD)) // 2, side.y + 1, len(WORD), 1)
     return Rect(side.x + 1 + (side.width - 1 - COLUMNS) // 2, side.y, COLUMNS, ROWS)

@@ -123,6 +123,8 @@ class BlockRenderer:
     def _user(self, block: Block, width: int) -> list[Line]:
         shown = block.at[11:16] if len(block.at) > 16 else ""
         word = {"sending": "sending", "refused": "not accepted"}.get(block.state, shown)
+        if not self.colors:
+            word = f"you  {word}".rstrip()  # The rail alone says it by its colour, and in ASCII by nothing.
         rows = wrapped(block.source, min(width, 100), "class:text.primary")
         if len(rows) > FOLDED_ROWS and not block.open:
             told = f"{len(rows) - OPEN_ROWS} more rows  (Tab, then Enter shows them, v pager)"

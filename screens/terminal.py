@@ -35,6 +35,8 @@ _ASK_WIDTH = "\x1b[H\u2502\x1b[6n\r\x1b[K"
 """A character of ambiguous width in the first cell, and the question where the cursor is then."""
 _CURSOR = re.compile("\x1b\\[1;([0-9]+)R\\Z")
 
+_PLAIN = str.maketrans("\u2026\u00b7\u00b5", "~-u")
+"""What the chrome cuts, separates and measures with, where such a character may take two columns or is none."""
 _MODES = (2026, 1049, 1000, 1002, 1003, 1006, 1004, 2004)
 RESET = "\x1b[0m" + "".join(f"\x1b[?{mode}l" for mode in _MODES) + "\x1b[?25h\x1b[>4m\x1b[0 q"
 """Undoes every mode that this program may have set; harmless where none is."""
@@ -82,6 +84,8 @@ class ScreenOutput(Vt100_Output):
     on_wide: Callable[[], None] | None = None
     """What the screen does when they take two columns."""
     awaits_width = False
+    plain = False
+    """Whether marks of ambiguous width are written as ASCII ones of one column."""
     _in_frame = _keeps = False
     _asked = False
     _kitty = False
@@ -130,6 +134,9 @@ class ScreenOutput(Vt100_Output):
 
     def disable_mouse_support(self) -> None:
         self.write_raw("\x1b[?1002l\x1b[?1006l")
+
+    def write(self, data: str) -> None:
+        super().write(data.translate(_PLAIN) if self.plain else data)
 
     def begin_frame(self) -> None:
         """What gathers from here to the next flush is one frame."""

@@ -230,6 +230,25 @@ def test_a_click_begins_a_scene_of_the_demo_only_when_it_is_lit() -> None:
     inside(look, options=Options("~/w", environ=ENVIRON, demo=script))
 
 
+def test_a_click_on_the_newest_notice_dismisses_it_and_decides_nothing() -> None:
+    async def look(shown: ScriptedScreen) -> None:
+        begin_task(shown)
+        shown.keys("a draft")
+        shown.screen.run_action("mouse")
+        for number in (1, 2):
+            shown.screen.board.post(f"n_{number}", "info", f"notice {number}", "told")
+        before = list(shown.port.commands)
+        click(shown, *row(shown, "notice 1"))
+        assert "notice 2" in picture(shown), "a click beside the newest one leaves it"
+        click(shown, *row(shown, "notice 2"))
+        rows = picture(shown)
+        assert "notice 2" not in rows and "notice 1" in rows
+        assert shown.port.commands == before
+        assert shown.screen.body.focus == "composer"
+
+    inside(look)
+
+
 @pytest.mark.parametrize("clicks", [1, 2, 5])
 def test_no_click_answers_a_question(clicks: int) -> None:
     running = task_row(id="t_1", session_id="s_1", state="running", text="go")
