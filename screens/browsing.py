@@ -43,11 +43,25 @@ def toggle(screen: "Screen", key: int) -> None:
 
 
 def toggle_turn(screen: "Screen", argument: str = "") -> None:
-    blocks, task_id = screen.state.blocks, screen.state.task_id
-    keys = [block.key for block in blocks if block.kind == "tool" and block.task_id == task_id]
+    """Open or close the tool rows of the selected turn, else of the last one on the screen."""
+    transcript, blocks = screen.transcript, screen.state.blocks
+    shown = [visible.key for visible in transcript.shown if visible.key in blocks]
+    at = transcript.selected if transcript.focused and transcript.selected in blocks else None
+    at = shown[-1] if at is None and shown else at
+    if at is None:
+        screen.say("No row on the screen opens")
+        return
+    first, last = at, at + 1
+    while first - 1 in blocks and blocks[first].kind != "user":
+        first -= 1
+    while last in blocks and blocks[last].kind != "user":
+        last += 1
+    keys = [key for key in range(first, last) if blocks[key].kind == "tool"]
     opened = any(is_open(blocks[key]) for key in keys)
     for key in keys[-200:]:
         screen.apply(Toggled(key, not opened))
+    if not keys:
+        screen.say("No row of this turn opens")
 
 
 def find(screen: "Screen", argument: str = "") -> None:

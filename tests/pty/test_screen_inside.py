@@ -3,6 +3,7 @@ import re
 
 import pytest
 from prompt_toolkit.output import ColorDepth
+from support.screen import SIZES
 from support.screen_inside import ScriptedScreen, ask, begin_task, feed, inside, request
 from support.scripted_port import event
 
@@ -11,9 +12,10 @@ from fluzo.core.events import TextDelta
 from fluzo.core.port import AnswerPermission, CancelTask, QueueIntervention, SessionDetail
 from fluzo.screens.actions import HANDLERS
 from fluzo.screens.bindings import bindings
-from fluzo.screens.blocks import Block
+from fluzo.screens.blocks import Block, Tool
 from fluzo.screens.keys import Registry
 from fluzo.screens.offers import ALIASES, idle_reason
+from fluzo.screens.options import Options
 from fluzo.screens.state import PageRead, ResultRead, State, YoloChosen
 from fluzo.screens.views import VIEWS
 
@@ -681,6 +683,58 @@ def test_without_colour_and_unicode_everything_is_said_in_words() -> None:
     inside(look, options=Options("~/w", environ=environ), depth=ColorDepth.DEPTH_1_BIT)
 
 
+@pytest.mark.parametrize(("columns", "rows"), SIZES)
+def test_without_unicode_no_character_of_the_screen_is_any(columns: int, rows: int) -> None:
+    environ = {"TERM": "linux", "COLORTERM": "truecolor"}
+
+    async def look(shown: ScriptedScreen) -> None:
+        begin_task(shown, "a task that is much too long for one row " * 5)
+        ask(shown, request())
+        picture = "\n".join(shown.draw())
+        assert "~" in picture, "what is cut says so"
+        assert "FLUZO" in picture
+        assert shown.written.isascii()
+
+    inside(look, options=Options("~/w", environ=environ), columns=columns, rows=rows)
+
+
+def test_the_keys_of_a_turn_open_the_selected_one_also_of_a_session_that_is_read() -> None:
+    def tool(call: str, output: str) -> Block:
+        return Block(0, "tool", "t_9", state="completed", tool=Tool(call, call, "read", "read", call, output=output))
+
+    blocks = (
+        Block(0, "user", "t_9", "one"),
+        tool("a.py", "alpha"),
+        tool("b.py", "beta"),
+        Block(0, "user", "t_9", "two"),
+        tool("c.py", "gamma"),
+    )
+
+    async def press(shown: ScriptedScreen) -> None:
+        shown.screen.apply(PageRead("s_9", "read", blocks, 1, False, True))
+        shown.draw()
+        shown.keys("\x1bo")
+        assert ["alpha" in "".join(shown.draw()), "gamma" in "".join(shown.draw())] == [False, True]
+        shown.keys("\x1bo")
+        assert "gamma" not in "".join(shown.draw())
+        shown.keys("\tkkk\x1bo")
+        rows = "".join(shown.draw())
+        assert "alpha" in rows and "beta" in rows and "gamma" not in rows
+
+    inside(press)
+
+
+@pytest.mark.parametrize("name", ["models", "limits", "storage", "telemetry", "notifications"])
+def test_each_part_of_the_settings_is_found_in_the_palette(name: str) -> None:
+    async def look(shown: ScriptedScreen) -> None:
+        shown.screen.run_action("palette")
+        shown.draw()
+        shown.keys(name)
+        assert any(f"> Settings: {name}" in row and f"/{name}" in row for row in shown.draw())
+
+    inside(look)
+
+
 def test_a_request_that_cannot_be_shown_whole_cannot_be_approved() -> None:
     async def press(shown: ScriptedScreen) -> None:
         begin_task(shown)
@@ -720,7 +774,7 @@ def test_the_palette_finds_other_words_and_greys_what_does_nothing_now() -> None
         shown.screen.run_action("palette")
         shown.draw()
         shown.keys("notifications")
-        assert any("> Notices" in row for row in shown.draw())
+        assert any("  Notices  " in row for row in shown.draw())
         shown.keys("\x15force stop")
         row = next(row for row in shown.draw() if "Force stop the task" in row)
         assert "no task runs" in row and "/kill" not in row
