@@ -128,7 +128,9 @@ def permissions(screen: "Screen", argument: str = "") -> None:
         + (f"  (you said: {item.reason})" if item.reason else "")
         for item in screen.state.history
     ]
-    screen.views.show(Pager(screen, "Permission history", "\n".join(rows) or "Nothing was asked in this session."))
+    rows = rows or ["Nothing has been asked since Fluzo was opened."]
+    earlier = f"Of earlier tasks {screen.registry.key('tasks')} tells by whom each act was allowed."
+    screen.views.show(Pager(screen, "Permission history", "\n".join([*rows, "", earlier])))
 
 
 def yolo_on(screen: "Screen", argument: str = "") -> None:

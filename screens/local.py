@@ -115,7 +115,9 @@ def _page_read(state: State, update: Any, now: float) -> State:
     for block in _with_rule(update):
         blocks = blocks.append(block)
     state = replace(state, blocks=blocks, session_id=update.session_id, title=clean(update.title), task_id="")
-    state = replace(state, plan=(), changes=(), requests=(), operations={}, read_only="")
+    state = replace(state, plan=(), changes=(), requests=(), operations={}, read_only="", context_used=0)
+    # What the checks said was said of another task.
+    state = replace(state, checks=tuple((name, "") for name, _ in state.checks))
     if update.interrupted:
         state = replace(state, read_only=update.interrupted)
     elif update.blocked:
@@ -242,7 +244,7 @@ def _session_left(state: State, update: Any, now: float) -> State:
         health=state.health,
         grace_seconds=state.grace_seconds,
         yolo=state.yolo,
-        checks=state.checks,
+        checks=tuple((name, "not run") for name, _ in state.checks),
         history=state.history,
     )
 

@@ -19,6 +19,7 @@ from fluzo.screens.state import (
     PendingRead,
     QueuedHere,
     Refused,
+    SessionLeft,
     State,
     Submitted,
     Toggled,
@@ -159,6 +160,22 @@ def test_a_passed_check_is_stale_after_a_later_edit() -> None:
         event(6, events.OperationEnded(True, "", "a.py  +1 -1", {"lines_added": 1, "lines_removed": 1}), "o_2"),
     )
     assert after(*edit, start=state).checks == (("make test", "stale"),)
+
+
+def test_another_conversation_is_told_nothing_of_the_task_before_it() -> None:
+    ended = (
+        event(4, events.UsageSettled(900, 100, 0, 0, False)),
+        event(5, events.VerificationEnded("passed", "r", ({"argv": ["make", "test"], "ok": True},))),
+        event(6, events.TaskStateChanged("running", "completed")),
+    )
+    state = after(*BEGUN, *ended)
+    assert (state.context_used, state.checks) == (1000, (("make test", "passed"),))
+
+    opened = after(PageRead("s_2", "t", (Block(0, "text", source="b"),), 1, False, True), start=state)
+    assert (opened.context_used, opened.checks) == (0, (("make test", ""),))
+
+    left = after(SessionLeft(), start=state)
+    assert (left.context_used, left.checks) == (0, (("make test", "not run"),))
 
 
 def test_compaction_is_a_row_with_its_reason_and_sizes() -> None:
