@@ -13,7 +13,8 @@ from .entry import with_find
 from .overlay import screen_facts
 from .rows import clock, thousands
 from .sheet import Reader, Sheet, column, framed, moment, safe, sheet_window, shown_task
-from .task_text import section, trace_of
+from .state import State
+from .task_text import error_rows, section, trace_of
 from .text import Line
 
 if TYPE_CHECKING:
@@ -106,9 +107,11 @@ class Diagnostics:
         if detail is not None:
             task = detail["task"]
             ids = [("trace", trace_of(detail)), ("task", safe(task["id"])), ("session", safe(task["session_id"]))]
+            rows += error_rows((task.get("result") or {}).get("error") or detail.get("failure"), self._sheet.width)
             rows += section("ids", [[(_MUTED, f"{name:<9}"), (_PLAIN, value)] for name, value in ids])
             rows += section("budgets: used, allowed, where the figure is from", budget_rows(task))
         rows += section("slots of this process", slot_rows(self._slots))
+        rows += section("health", health_rows(self._screen.state))
         if rows:
             facts = screen_facts(self._screen)
             rows += section("this screen", [[(_MUTED, f"{name:<34}"), (_PLAIN, value)] for name, value in facts])
@@ -171,6 +174,18 @@ def slot_rows(slots: Iterable[Mapping[str, Any]]) -> list[Line]:
             line.append(("class:warn.fg", f", {slot['uncertain']} uncertain"))
         rows.append(line)
     return rows
+
+
+def health_rows(state: State) -> list[Line]:
+    """Where telemetry goes and whether an observer is asked, whose words are observations and never acts."""
+    more = {
+        "telemetry": "fluzo telemetry status tells what is kept and what was sent",
+        "observer": "it observes only; nothing is done because of it",
+    }
+    return [
+        [(_MUTED, f"{safe(name):<11}"), (_PLAIN, column(safe(word), 10)), (_MUTED, more.get(name, ""))]
+        for name, word in state.health
+    ]
 
 
 def compaction_rows(events: Iterable[Mapping[str, Any]]) -> list[Line]:

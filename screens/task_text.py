@@ -183,7 +183,7 @@ def task_rows(detail: Mapping[str, Any], width: int) -> list[Line]:
     rows: list[Line] = [[(STYLES.get(str(task["state"]), _MUTED), state), (_MUTED, f"   task {safe(task['id'])}")]]
     when = f"asked {moment_of(task['created_at'])}, last change {moment_of(task['updated_at'])} UTC"
     rows += [[(_MUTED, when)], *_text("request", task["text"], width)]
-    rows += _error(result.get("error"), width)
+    rows += error_rows(result.get("error"), width)
     rows += section("waits for you", [_pending(item) for item in detail["pending"]])
     queued = (detail.get("interventions") or {}).values()
     rows += section("queued to it", [[(_PLAIN, safe(text))] for text in queued])
@@ -214,7 +214,8 @@ def _text(name: str, text: object, width: int) -> list[Line]:
     return section(name, wrapped(shown, max(width - 6, 20), _PLAIN)) if shown else []
 
 
-def _error(error: Mapping[str, Any] | None, width: int) -> list[Line]:
+def error_rows(error: Mapping[str, Any] | None, width: int) -> list[Line]:
+    """What went wrong, with its code and the next step; nothing where nothing did."""
     if not error:
         return []
     text = f"{error.get('message') or 'It did not end well.'}  [{error.get('code')}]"

@@ -123,6 +123,24 @@ def test_diagnostics_show_budgets_slots_compactions_the_trace_and_the_last_event
     inside(look, columns=120, rows=40, answers=answers)
 
 
+def test_diagnostics_begin_with_what_went_wrong_and_say_that_an_observer_only_observes() -> None:
+    failed = detail_of(task_row(id="t_1", state="blocked", reason="provider_unavailable"))
+    failed["task"]["result"] = {"error": {"code": "provider_unavailable", "message": "No answer\x1b[2J."}}
+    facts = {"model": "m", "endpoint": "e", "health": [("telemetry", "exported"), ("observer", "shadow")]}
+
+    async def look(shown: ScriptedScreen) -> None:
+        begin_task(shown)
+        shown.screen.run_action("diagnostics")
+        await until(lambda: "No answer" in picture(shown))
+        rows = picture(shown)
+        assert rows.index("[provider_unavailable]") < rows.index("budgets")
+        assert "exported" in rows
+        assert "it observes only" in rows
+
+    answers = {TaskDetail: failed, CapacityStatus: {"slots": []}, EventPage: {"events": []}}
+    inside(look, columns=120, rows=40, answers=answers, facts=facts)
+
+
 # --- all of them ----------------------------------------------------------------------------------------------
 
 ALLOWED_ESCAPES = re.compile("\x1b(?:\\[[0-9;?>]*[A-Za-z]|\\[[0-9;]* q|[78]|\\(B|\\[>4;1m|\\[>4m)")
