@@ -104,11 +104,11 @@ class Simulator:
         """Let the stream that holds at `barrier`, now or later, go on."""
         self._barriers[barrier].released.set()
 
-    def wait_until_held(self, barrier: str, timeout_seconds: float = 30.0) -> bool:
+    def wait_until_held(self, barrier: str, timeout_seconds: float = 120.0) -> bool:
         """Block until a stream has reached `barrier`; False when the time is over."""
         return self._barriers[barrier].reached.wait(timeout_seconds)
 
-    def wait_until_answered(self, count: int, timeout_seconds: float = 30.0) -> bool:
+    def wait_until_answered(self, count: int, timeout_seconds: float = 120.0) -> bool:
         """Block until the answers to the first `count` requests have ended; False when the time is over."""
 
         def ended() -> bool:
@@ -197,6 +197,7 @@ class _Server(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), _Handler)
         self.simulator = simulator
         self._open: set[socket.socket] = set()
+        self._over = False
         self._open_lock = threading.Lock()
 
     def server_bind(self) -> None:
@@ -212,6 +213,8 @@ class _Server(ThreadingHTTPServer):
     def connected(self, connection: socket.socket) -> None:
         with self._open_lock:
             self._open.add(connection)
+            if self._over:  # Its thread is only beginning.
+                _end(connection)
 
     def disconnected(self, connection: socket.socket) -> None:
         with self._open_lock:
@@ -220,9 +223,9 @@ class _Server(ThreadingHTTPServer):
     def hang_up(self) -> None:
         """End the connections that a client keeps alive; their threads wait in a read."""
         with self._open_lock:
+            self._over = True
             for connection in self._open:
-                with suppress(OSError):
-                    connection.shutdown(socket.SHUT_RDWR)
+                _end(connection)
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -357,6 +360,11 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_header(name, value)
         self.end_headers()
         self.wfile.write(body)
+
+
+def _end(connection: socket.socket) -> None:
+    with suppress(OSError):
+        connection.shutdown(socket.SHUT_RDWR)
 
 
 def _client_left(connection: socket.socket, wait_seconds: float = 0.0) -> bool:

@@ -342,6 +342,13 @@ def test_a_stream_holds_until_the_test_lets_it_go() -> None:
     assert b"[DONE]" in bodies[0]
 
 
+def test_a_connection_that_only_begins_when_all_are_ended_is_ended_too() -> None:
+    with scenario(say("one")) as simulator:
+        simulator._server.hang_up()
+        with socket.create_connection(("127.0.0.1", urlsplit(simulator.base_url).port or 0), 60) as late:
+            assert late.recv(1) == b""
+
+
 def test_a_client_that_leaves_while_the_stream_holds_is_noticed() -> None:
     with scenario({"respond": {"parts": [{"hold": "gate"}]}}) as simulator:
         url = urlsplit(simulator.base_url)
