@@ -88,7 +88,7 @@ def _unusable(message: str, hint: str) -> WorkspaceError:
 
 
 STORE_LOCK = "owner.lock"
-LOOKERS_TRIES = 200
+LOOKERS_TRIES = 2000
 """How often a lock is tried that somebody only looks at, ..."""
 LOOKERS_SECONDS = 0.005
 """... and the pause between. Looking takes microseconds; this is for a looker that was stopped half-way."""
