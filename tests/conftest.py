@@ -32,7 +32,11 @@ _XDG_FOLDERS = {
     "XDG_DATA_HOME": ".local/share",
     "XDG_CACHE_HOME": ".cache",
 }
-_GIT_CONFIG = "[user]\n\tname = Test Person\n\temail = test@example.invalid\n[init]\n\tdefaultBranch = main\n"
+_GIT_CONFIG = (
+    "[user]\n\tname = Test Person\n\temail = test@example.invalid\n[init]\n\tdefaultBranch = main\n"
+    # Some versions begin a process of their own after each commit, which outlives it.
+    "[maintenance]\n\tauto = false\n[gc]\n\tauto = 0\n"
+)
 
 _refused: list[str] = []
 
