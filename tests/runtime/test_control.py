@@ -1,5 +1,6 @@
 """The control socket at both of its ends: real sockets, a scripted port where no task has to run."""
 
+import asyncio
 import json
 import os
 import select
@@ -9,16 +10,18 @@ import stat
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
+from support.gateway_bench import advance, run
 from support.hosted import start, workspace
 from support.project import call, say, scripted
 from support.scripted_port import ScriptedPort
+from support.wire_server import SETTLING_ROUNDS
 from support.workspaces import make_repository
 
 from fluzo import control
@@ -335,22 +338,43 @@ def test_a_client_that_leaves_takes_nothing_with_it(path: Path) -> None:
 # --- clients that are no use ----------------------------------------------------------------------------------
 
 
+def received_after(path: Path, said: bytes, port: ScriptedPort, there: Callable[[], bool]) -> int:
+    """How much comes to a client that says this and reads nothing for the time it is given, after it was greeted."""
+    received = 0
+
+    async def scenario() -> None:
+        nonlocal received
+        server = await ControlServer.start(port, path, INSTANCE)
+        loop = asyncio.get_running_loop()
+        with await greeted(path) as raw:
+            await loop.sock_sendall(raw, said)
+            while not there():
+                await asyncio.sleep(0)
+            for _ in range(SETTLING_ROUNDS):
+                await asyncio.sleep(0)
+            advance(control.IDLE_SECONDS - 1)
+            for _ in range(SETTLING_ROUNDS):
+                await asyncio.sleep(0)
+            assert server._clients, "its time is not over"
+            advance(2)
+            while server._clients:
+                await asyncio.sleep(0)
+            with suppress(ConnectionResetError):
+                while chunk := await loop.sock_recv(raw, 65536):
+                    received += len(chunk)
+        await server.close()
+
+    run(scenario)
+    return received
+
+
 def test_a_client_that_says_nothing_is_thrown_out(path: Path) -> None:
-    with served(path, ScriptedPort([], ANSWERS), idle_seconds=0.05), connected(path) as raw:
-        raw.sendall(b'{"control"')
-        assert line_from(raw) == b""
+    assert received_after(path, b'{"control"', ScriptedPort([], ANSWERS), lambda: True) == 0
 
 
 def test_a_client_that_does_not_listen_is_thrown_out(path: Path) -> None:
-    huge = {"task": "x" * 4_000_000}
-    with served(path, ScriptedPort([], {TaskDetail: huge}), idle_seconds=0.1), connected(path) as raw:
-        raw.sendall(request(TaskDetail("t_1")))
-        hung_up = select.poll()
-        hung_up.register(raw, select.POLLRDHUP)
-        assert hung_up.poll(DEADLINE_SECONDS * 1000)
-        received = 0
-        while chunk := raw.recv(65536):
-            received += len(chunk)
+    port = ScriptedPort([], {TaskDetail: {"task": "x" * 4_000_000}})
+    received = received_after(path, request(TaskDetail("t_1")), port, lambda: bool(port.queries))
     assert 0 < received < 4_000_000
 
 
@@ -405,44 +429,56 @@ def connected_later(leaving: ControlClient) -> Iterator[ControlClient]:
         return
 
 
-def test_closing_hangs_up_on_who_waits_and_finishes_what_is_under_way(path: Path) -> None:
+async def greeted(path: Path) -> socket.socket:
+    raw = socket.socket(socket.AF_UNIX)
+    raw.setblocking(False)
+    await asyncio.get_running_loop().sock_connect(raw, str(path))
+    await next_line(raw)
+    return raw
+
+
+async def next_line(raw: socket.socket) -> bytes:
+    """As `line_from`, for a client on the server's own loop."""
+    data = b""
+    while not data.endswith(b"\n"):
+        try:
+            byte = await asyncio.get_running_loop().sock_recv(raw, 1)
+        except ConnectionResetError:
+            break
+        if not byte:
+            break
+        data += byte
+    return data
+
+
+@pytest.mark.parametrize("answered", [True, False])
+def test_closing_hangs_up_on_who_waits_and_waits_a_while_for_what_is_under_way(path: Path, answered: bool) -> None:
     port = FakePort()
-    with connected_both(path, port) as (asking, waiting):
-        asking.sendall(request(CancelTask("t_1")))
-        assert port.asked.acquire(timeout=DEADLINE_SECONDS)
-        answering = threading.Thread(target=lambda: (line_from(waiting), port.futures[0].set_result(Ack(True, "t_1"))))
-        answering.start()
-    answering.join()
-    assert json.loads(line_from(asking))["answer"]["task_id"] == "t_1"
-    assert line_from(asking) == b""
+
+    async def scenario() -> None:
+        loop = asyncio.get_running_loop()
+        server = await ControlServer.start(port, path, INSTANCE)
+        asking, waiting = await greeted(path), await greeted(path)
+        with asking, waiting:
+            await loop.sock_sendall(asking, request(CancelTask("t_1")))
+            while not port.futures:
+                await asyncio.sleep(0)
+            closing = asyncio.create_task(server.close())
+            assert await next_line(waiting) == b""
+            for _ in range(SETTLING_ROUNDS):
+                await asyncio.sleep(0)
+            assert not closing.done()
+            if answered:
+                port.futures[0].set_result(Ack(True, "t_1"))
+                assert json.loads(await next_line(asking))["answer"]["task_id"] == "t_1"
+            else:
+                advance(control.FINISH_SECONDS + 1)
+            assert await next_line(asking) == b""
+            await closing
+
+    run(scenario)
     assert not path.exists()
-    asking.close()
-    waiting.close()
-
-
-def test_closing_waits_for_no_answer_for_ever_and_takes_back_no_command(path: Path) -> None:
-    port = FakePort()
-    with connected_both(path, port) as (asking, waiting):
-        asking.sendall(request(CancelTask("t_1")))
-        assert port.asked.acquire(timeout=DEADLINE_SECONDS)
-    assert line_from(asking) == line_from(waiting) == b""
-    asking.close()
-    waiting.close()
-    assert not port.futures[0].cancelled()
-
-
-@contextmanager
-def connected_both(path: Path, port: Port) -> Iterator[tuple[socket.socket, socket.socket]]:
-    """Two clients that outlive the server."""
-    with served(path, port):
-        clients = []
-        for _ in range(2):
-            raw = socket.socket(socket.AF_UNIX)
-            raw.settimeout(DEADLINE_SECONDS)
-            raw.connect(str(path))
-            line_from(raw)
-            clients.append(raw)
-        yield clients[0], clients[1]
+    assert not port.futures[0].cancelled(), "no command is taken back"
 
 
 # --- who is at the other end ----------------------------------------------------------------------------------
@@ -654,7 +690,9 @@ def test_a_reader_reaches_the_owner_and_sees_what_only_it_knows(tmp_path: Path) 
             owner = reader.owner()
             assert owner is not None
             with owner:
-                processes = owner.query(TaskDetail(running.ack.task_id)).data["processes"]
+                # The command is at work before the runtime has heard that it was started.
+                while not (processes := owner.query(TaskDetail(running.ack.task_id)).data["processes"]):
+                    pass
                 assert {process["command"] for process in processes} == {shlex.join(["sh", "-c", script])}
                 assert all(Path(f"/proc/{item['pid']}/cwd").samefile(tmp_path) for item in processes)
                 assert owner.dispatch(ForceStopTask(running.ack.task_id)).accepted

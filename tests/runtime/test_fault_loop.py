@@ -35,7 +35,7 @@ from fluzo.storage.journal import Journal
 ASK = call("ask_user", {"question": "Which colour?"}, "q1")
 HELD = {"respond": {"parts": [{"text": "half an ans"}, {"hold": "gate"}, {"text": "wer"}]}}
 CHECK = ("test", "-e", "ran")
-DEADLINE_SECONDS = 20.0
+DEADLINE_SECONDS = 120.0
 """Nothing here takes as long; it only keeps a hang from lasting for ever."""
 
 

@@ -47,10 +47,10 @@ def test_two_hundred_turns_of_large_results_fit_a_32k_window(tmp_path: Path) -> 
         )
         sizes = []
         for number in (TURNS // 2, TURNS - 1):
-            assert simulator.wait_until_held(f"at {number}", 120)
+            assert simulator.wait_until_held(f"at {number}", 600)
             sizes.append(resident_kib(process))
             simulator.release(f"at {number}")
-        output, _ = process.communicate(timeout=120)
+        output, _ = process.communicate(timeout=600)
         assert simulator.finish() == [], "every request was valid"
     result = json.loads(output)
     assert (result["status"], result["message"]) == ("completed", "all done")

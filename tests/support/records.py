@@ -9,7 +9,7 @@ from support.screen_inside import ScriptedScreen
 
 async def until(there: Callable[[], bool]) -> None:
     """Let the screen's loop run until the answers of the port are taken."""
-    async with asyncio.timeout(20):  # No test waits for this; it only keeps a hang from lasting for ever.
+    async with asyncio.timeout(120):  # No test waits for this; it only keeps a hang from lasting for ever.
         while not there():
             await asyncio.sleep(0.001)
 

@@ -20,7 +20,7 @@ class ScriptedPerson:
         self._stream = pyte.ByteStream(self._screen)
         self.raw = b""
 
-    def sees(self, text: str, times: int = 1, seconds: float = 30) -> None:
+    def sees(self, text: str, times: int = 1, seconds: float = 120) -> None:
         while self.screen().count(text) < times:
             try:
                 data = self._child.read_nonblocking(65536, timeout=seconds)
@@ -51,7 +51,7 @@ class ScriptedPerson:
         self.sees(question)
         self.presses("enter")
 
-    def leaves(self, seconds: float = 30) -> int:
+    def leaves(self, seconds: float = 120) -> int:
         """Wait for the end of the process and return its exit status."""
         while True:
             try:

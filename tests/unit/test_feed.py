@@ -91,10 +91,10 @@ def test_a_waiting_reader_is_woken_by_the_end() -> None:
     subscription = feed.open("t", 0)
     subscription.catch_up(())
     found: list[object] = []
-    reader = threading.Thread(target=lambda: found.append(subscription.next(30)))
+    reader = threading.Thread(target=lambda: found.append(subscription.next(120)))
     reader.start()
     feed.finish("t")
-    reader.join(10)
+    reader.join()
     assert found == [None]
     assert subscription.ended
 
