@@ -1,0 +1,65 @@
+from pathlib import Path
+
+import pytest
+from support.records import until
+from support.screen_inside import ScriptedScreen, ask, begin_task, feed, inside, request
+
+from fluzo.core.events import TextDelta
+from fluzo.screens import actions
+from fluzo.screens.options import Options
+
+
+def test_finding_on_says_that_nothing_more_comes_and_not_that_nothing_is_there() -> None:
+    async def find(shown: ScriptedScreen) -> None:
+        begin_task(shown, "look for the needle")
+        feed(shown, [TextDelta("t_1", 1, 0, "One needle here.")])
+        shown.draw()
+        shown.keys("/find needle\r")
+        shown.keys("n")
+        assert '"needle" is not found further down' in shown.draw()[-1]
+        shown.keys("N")
+        assert '"needle"  n next' in shown.draw()[-1]
+        shown.keys("N")
+        assert '"needle" is not found further up' in shown.draw()[-1]
+        shown.keys("\x1b")
+        shown.keys("\x1b")
+        shown.screen.composer.set("/find thread")
+        shown.keys("\r")
+        assert shown.draw()[-1].endswith('"thread" is not found')
+
+    inside(find)
+
+
+@pytest.mark.parametrize(
+    ("editor", "told"),
+    [
+        ("true", ".fluzo is as it was"),
+        ("cp other", ".fluzo has changed for the next start; F6 then R takes it over now"),
+    ],
+)
+def test_the_editor_is_believed_only_as_far_as_the_file_says(tmp_path: Path, editor: str, told: str) -> None:
+    (tmp_path / ".fluzo").write_text("schema_version = 1\n")
+    (tmp_path / "other").write_text("schema_version = 1\n# more\n")
+    command = editor.replace("other", str(tmp_path / "other"))
+    environ = {"TERM": "xterm-256color", "VISUAL": command}
+
+    async def edit(shown: ScriptedScreen) -> None:
+        shown.screen.state = shown.screen.state._replace(root=str(tmp_path))
+        actions.edit_config(shown.screen)
+        await until(lambda: shown.screen.flash != "")
+        assert shown.screen.flash == told
+
+    inside(edit, options=Options("~/w", environ=environ))
+
+
+def test_what_is_run_stands_once_in_the_whole_text_of_a_request() -> None:
+    async def look(shown: ScriptedScreen) -> None:
+        begin_task(shown)
+        ask(shown, request())
+        shown.draw()
+        shown.keys("\t")
+        shown.clock.time += 1
+        shown.keys("v")
+        assert sum("rm -rf build" in row for row in shown.draw()) == 1
+
+    inside(look)
