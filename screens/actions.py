@@ -32,13 +32,17 @@ def open_settings(screen: "Screen", group: str = "") -> None:
 
 
 def edit_config(screen: "Screen", argument: str = "") -> None:
-    from .editing import edit_file
+    from .editing import change_file
 
     path = Path(screen.state.root or screen.options.root) / ".fluzo"
 
     async def run() -> None:
-        done = await run_in_terminal(lambda: edit_file(path, screen.options.environ), in_executor=True)
-        screen.say("Saved; it counts from the next start" if done else "No editor could be started")
+        changed = await run_in_terminal(lambda: change_file(path, screen.options.environ), in_executor=True)
+        if changed is None:
+            screen.say("No editor could be started; set VISUAL or EDITOR")
+        else:
+            again = f"{screen.registry.key('settings')} then {screen.registry.key('settings.reload')} takes it over now"
+            screen.say(f".fluzo has changed for the next start; {again}" if changed else ".fluzo is as it was")
         screen.open_runtime()
 
     screen.app.create_background_task(run())

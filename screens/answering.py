@@ -71,7 +71,7 @@ def answer_command(screen: "Screen", argument: str = "") -> None:
         else:
             answer_question(screen, said.words, said.chosen)
     elif argument:
-        screen.say("A permission is answered on its card: Tab goes there; /deny REASON denies")
+        screen.say("A permission is answered on its card (Tab), or denied: /deny REASON")
     else:
         screen.body.focus_card()
 

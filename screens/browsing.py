@@ -96,8 +96,9 @@ def find_step(screen: "Screen", step: int, *, fresh: bool = False) -> None:
             screen.say(f'"{transcript.find}"  n next  N previous  Esc back')
             return
         key += step
-    more = " here; older messages are not loaded yet" if screen.state.more else ""
-    screen.say(f'"{transcript.find}" is not found{more}')
+    where = "" if fresh else " further down" if step > 0 else " further up"
+    more = "; older messages are not loaded yet" if screen.state.more and step < 0 else ""
+    screen.say(f'"{transcript.find}" is not found{where}{more}')
 
 
 def copy_reply(screen: "Screen", argument: str = "") -> None:

@@ -39,7 +39,8 @@ def whole_text(request: Request) -> str:
         return clean("\n\n".join((str(request.data.get("question") or ""), *choices)))
     scope = request.data.get("scope") or {}
     parts = [_command(scope)] if "argv" in scope or "script" in scope else []
-    parts += [str(request.data.get("summary") or "")]
+    # What is run says the same as its summary, and all of it.
+    parts = parts or [str(request.data.get("summary") or "")]
     parts += [str(request.data.get("preview") or "")]
     return "\n\n".join("\n".join(visible_text(row) for row in part.split("\n")) for part in parts if part)
 

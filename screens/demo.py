@@ -191,7 +191,7 @@ class Scenes:
         return [
             ("", " "),
             ("class:text.strong", "Scenes"),
-            ("class:text.muted", "  the model is scripted, the rest real"),
+            ("class:text.muted", f"  {self._lit + 1} of {len(self._scenes)}; the model is scripted, the rest real"),
         ]
 
     def _rows(self, width: int) -> list[Line]:

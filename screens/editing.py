@@ -33,3 +33,16 @@ def edit_file(path: Path, environ: Mapping[str, str]) -> bool:
             continue
         return True
     return False
+
+
+def change_file(path: Path, environ: Mapping[str, str]) -> bool | None:
+    """`edit_file`, and whether the file is another one after it; None when no editor could be started."""
+    before = _content(path)
+    return _content(path) != before if edit_file(path, environ) else None
+
+
+def _content(path: Path) -> bytes | None:
+    try:
+        return path.read_bytes()
+    except OSError:
+        return None

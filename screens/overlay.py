@@ -47,7 +47,7 @@ def screen_facts(screen: "Screen") -> list[tuple[str, str]]:
         ("colours", screen.depth.value.removeprefix("DEPTH_").replace("_", " ").lower()),
         ("glyphs", "ascii" if screen.glyphs is ASCII else "unicode"),
         (
-            "draws, frames of the mark, skipped",
+            "draws, mark frames, skipped",
             f"{screen.frames.drawn}, {screen.motion.frames}, {screen.motion.skipped}",
         ),
     ]

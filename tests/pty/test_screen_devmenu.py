@@ -420,7 +420,7 @@ def test_what_a_picture_depends_on_is_in_the_diagnostics() -> None:
             "size": "120x40 standard",
             "colours": "24 bit",
             "glyphs": "unicode",
-            "draws, frames of the mark, skipped": f"{shown.screen.frames.drawn}, {shown.screen.motion.frames}, 0",
+            "draws, mark frames, skipped": f"{shown.screen.frames.drawn}, {shown.screen.motion.frames}, 0",
         }
 
     async def page(shown: ScriptedScreen) -> None:
