@@ -86,7 +86,7 @@ class Link:
         self._inbox: queue.Queue[Any] = queue.Queue(INBOX)
         self._runtime: Runtime | None = None
         self._closed = threading.Event()
-        self._following: set[str] = set()
+        self._following: dict[str, int] = {}  # With the last event that each task has told.
         self.high_water = 0
 
     @property
@@ -154,7 +154,7 @@ class Link:
         """Follow one task to its end, on a thread of its own. Following twice is following once."""
         if task_id in self._following:
             return
-        self._following.add(task_id)
+        self._following[task_id] = after
         threading.Thread(target=self._pump, args=(task_id, after), name="fluzo-follow", daemon=True).start()
 
     def _pump(self, task_id: str, after: int) -> None:
@@ -171,7 +171,7 @@ class Link:
             self._post(Refused(*_told(error)))
         finally:
             subscription.close()
-            self._following.discard(task_id)
+            self._following.pop(task_id, None)
 
     def _deliver(self, port: Port, task_id: str, update: Update) -> None:
         if isinstance(update, Lagged):
@@ -183,6 +183,10 @@ class Link:
                 if len(page) < _EVENTS:
                     return
                 after = page[-1]["seq"]
+        if seq := getattr(update, "seq", 0):
+            if seq <= self._following.get(task_id, 0):
+                return  # What was read of the store after a lag comes once more.
+            self._following[task_id] = seq
         self._post(update)
         name = getattr(update, "type", "")
         if name in _ASKS:
@@ -193,8 +197,7 @@ class Link:
                 scope: Any = getattr(update, "scope", None)
                 self.read_messages(scope.session_id)
         elif name == "TaskStateChanged":
-            new = getattr(update, "payload", None)
-            if getattr(new, "new", "") in _ENDED:
+            if getattr(getattr(update, "payload", None), "new", "") in _ENDED:
                 self._query(TaskDetail(task_id), lambda data: ResultRead(task_id, data))
 
     # --- queries

@@ -3,13 +3,14 @@ import re
 
 import pytest
 from prompt_toolkit.output import ColorDepth
+from support.records import until
 from support.screen import SIZES
 from support.screen_inside import ScriptedScreen, ask, begin_task, feed, inside, request
 from support.scripted_port import event
 
 from fluzo.core import events
 from fluzo.core.events import TextDelta
-from fluzo.core.port import AnswerPermission, CancelTask, QueueIntervention, SessionDetail
+from fluzo.core.port import AnswerPermission, CancelTask, EventPage, Lagged, QueueIntervention, SessionDetail
 from fluzo.screens.actions import HANDLERS
 from fluzo.screens.bindings import bindings
 from fluzo.screens.blocks import Block, Tool
@@ -233,6 +234,26 @@ def test_a_lost_delta_is_repaired_from_the_recorded_message() -> None:
         assert "The beginning and the end." in "\n".join(shown.draw())
 
     inside(stream)
+
+
+def test_what_was_missed_is_read_from_the_store_and_counts_once() -> None:
+    missed = (
+        event(3, events.OperationRequested("read_file", "read", "a.py", "f", 1, "c1"), "o_1"),
+        event(4, events.UsageSettled(900, 100, 0, 0, False), "o_1"),
+    )
+    page = {"events": [events.event_to_json(item) for item in missed]}
+
+    async def lag(shown: ScriptedScreen) -> None:
+        begin_task(shown)
+        shown.port.script[:] = [Lagged(2), *missed, event(5, events.WarningRaised("w", "and then this"))]
+        assert shown.screen.link is not None
+        shown.screen.link.follow("t_1", 2)
+        await until(lambda: "and then this" in "".join(shown.draw()))
+        state = shown.screen.state
+        assert [block.tool.subject for block in state.blocks if block.tool] == ["a.py"]
+        assert state.task is not None and state.task.tokens == 1000
+
+    inside(lag, answers={EventPage: page})
 
 
 def test_thinking_is_shown_apart_and_collapsed() -> None:
