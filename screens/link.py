@@ -196,9 +196,8 @@ class Link:
             if payload.role in ("tool", "assistant"):
                 scope: Any = getattr(update, "scope", None)
                 self.read_messages(scope.session_id)
-        elif name == "TaskStateChanged":
-            if getattr(getattr(update, "payload", None), "new", "") in _ENDED:
-                self._query(TaskDetail(task_id), lambda data: ResultRead(task_id, data))
+        elif name == "TaskStateChanged" and getattr(getattr(update, "payload", None), "new", "") in _ENDED:
+            self._query(TaskDetail(task_id), lambda data: ResultRead(task_id, data))
 
     # --- queries
 
