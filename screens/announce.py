@@ -39,7 +39,8 @@ def announcement(before: State, after: State, now: float) -> Announcement | None
     word = _WORDS[after.word]
     title = " ".join(task.text.split())[:60] or "Task"
     detail = task.reason.replace("_", " ") if after.word in ("failed", "blocked") else clock(now - task.since)
-    name = f"{task.id}:{after.word}:{task.turns}"
+    # A second wait in the same turn is about something else.
+    name = f"{task.id}:{after.word}:{task.state_since}"
     return Announcement(name, _LEVELS[after.word], f"{title}: {word}", detail, f"Fluzo: {word}")
 
 

@@ -1,5 +1,6 @@
 import json
 import random
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -8,6 +9,7 @@ from support.scripted_port import event
 from fluzo.core import events
 from fluzo.core.events import TextDelta
 from fluzo.screens import approval
+from fluzo.screens.announce import announcement
 from fluzo.screens.approval import ANSWERS, BURST, CONFIRM, GUARD, Card, press, take_focus
 from fluzo.screens.blocks import Block, Blocks, blocks_of_page
 from fluzo.screens.card import hint_words
@@ -337,6 +339,16 @@ def test_the_same_event_joins_and_lives_no_longer_and_equal_texts_stay_two() -> 
 
 
 @pytest.mark.parametrize("text", ["x" * 5000, "漢" * 2000, "e\u0301" * 2000, "\U0001f1e9\U0001f1ea" * 700])
+def test_two_waits_of_one_turn_are_two_notices() -> None:
+    states, kept = [after(*BEGUN)], Notices()
+    for number, (old, new) in enumerate((("running", "waiting"), ("waiting", "running"), ("running", "waiting")), 4):
+        states.append(after(event(number, events.TaskStateChanged(old, new)), start=states[-1], now=float(number)))
+    for before, now in pairwise(states):
+        if (found := announcement(before, now, 20.0)) is not None:
+            kept = received(kept, found.id, found.level, found.title, found.text, 99.0)
+    assert [(item.title, item.times) for item in kept.kept] == [("fix it: waiting for you", 1)] * 2
+
+
 def test_a_text_is_cut_at_a_whole_character_within_its_bytes(text: str) -> None:
     short = cut(text)
 
