@@ -63,3 +63,26 @@ def test_what_is_run_stands_once_in_the_whole_text_of_a_request() -> None:
         assert sum("rm -rf build" in row for row in shown.draw()) == 1
 
     inside(look)
+
+
+def test_on_the_smallest_screen_a_card_is_read_whole_and_a_reason_is_seen_while_it_is_written() -> None:
+    async def look(shown: ScriptedScreen) -> None:
+        begin_task(shown)
+        scope = {**request()["scope"], "script": "rm -rf build\nmkdir build\n: > build/x\ntrue"}
+        del scope["argv"]
+        ask(shown, request(scope=scope))
+        plain = "\n".join(shown.draw())
+        assert "same scope, until it ends " in plain and "Typing goes to the composer. " in plain
+        shown.keys("\t")
+        shown.clock.time += 1
+        shown.keys("1")
+        assert "1-3 change.  Esc back " in "\n".join(shown.draw())
+        shown.clock.time += 1
+        shown.keys("e")
+        for letter in "no":
+            shown.clock.time += 1
+            shown.keys(letter)
+        assert "reason    no" in "\n".join(shown.draw())
+        assert "Enter denies with it" in shown.draw()[-1]
+
+    inside(look, columns=60, rows=16)
