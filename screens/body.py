@@ -36,7 +36,7 @@ from .notice import ROWS as NOTICE_ROWS
 from .notice import WIDTH as NOTICE_WIDTH
 from .notice import fitting, notice_rows
 from .rows import clock
-from .text import Line, cells
+from .text import Line, cells, hints_within
 from .theme import ASCII, ROOT_STYLE
 
 if TYPE_CHECKING:
@@ -200,7 +200,7 @@ class Body:
         width = screen.layout.columns - sum(cells(part) for _, part in badge)
         state, glyphs = screen.state, screen.glyphs
         hints = screen.views[-1].hints() if screen.views else ""
-        flash = screen.flash or chrome.hints_within(hints, width - 2 - chrome.YOLO_COLUMNS * state.yolo)
+        flash = screen.flash or hints_within(hints, width - 2 - chrome.YOLO_COLUMNS * state.yolo)
         focus = self.focus
         if focus == "composer" and not screen.composer.empty:
             focus = "draft"

@@ -4,10 +4,12 @@ import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from fluzo.core.outcome import count
+
 from .approval import Card
 from .sanitize import clean, visible, visible_text
 from .state import Request
-from .text import Fragment, Line, cells, cut_line, drawable, rows_of, shorten
+from .text import Fragment, Line, cells, cut_line, drawable, hints_within, rows_of, shorten
 from .theme import Glyphs
 
 LABEL = 10
@@ -18,6 +20,8 @@ _SENT = {"once": "allow once", "task": "allow for this task"}
 MAX_DIFF_ROWS = 8
 TOO_LITTLE_ROWS = 4
 MAX_COMMAND_ROWS = 4
+_ROOMY = 62
+"""Columns from which on what the card says of itself is written out."""
 
 
 def title_of(request: Request) -> str:
@@ -64,10 +68,10 @@ def card_lines(
         diff: list[Line] = []
     else:
         first, fixed, diff = _permission(request, task, folder, inner)
-        tail = _choices(card, glyphs)
+        tail = _choices(card, inner)
     if card.writing or card.words:
         tail = [*tail, _field(card, inner, glyphs)]
-    hint = _hint(request, card)
+    hint = _hint(request, card, inner)
     wanted = min(len(first), MAX_COMMAND_ROWS) + len(fixed) + min(len(diff), MAX_DIFF_ROWS) + len(tail)
     tight = wanted + 5 > height
     blank: list[Line] = [] if tight else [[]]
@@ -78,6 +82,8 @@ def card_lines(
     which = f" {place[0]} of {place[1]}" if request.kind == "permission" else ""
     name = f"Permission{which}: {title_of(request)}" if request.kind == "permission" else "Question"
     if len(body) + 2 > height:
+        body.pop()  # The hint, for the status row says the same.
+    if len(body) + 2 > height:
         body = _too_little_room(len(body) + 2 - height)
     here = "[ ] others  you answer here" if card.several else "you answer here"
     return _framed(body, name, here if card.focused else "", width, glyphs, focused=card.focused)
@@ -86,8 +92,8 @@ def card_lines(
 def _too_little_room(missing: int) -> list[Line]:
     """What stands in place of a request that cannot be shown whole: it can be denied, not approved."""
     return [
-        [("class:warn.fg", f"There is too little room to show all of it: {missing} more rows are needed.")],
-        [("class:text.muted", "Enlarge the window to answer. Alt+N denies. The request waits.")],
+        [("class:warn.fg", f"Too little room to show all of it: {count(missing, 'row', 'rows')} missing.")],
+        [("class:text.muted", "Enlarge the window to answer. Alt+N denies. It waits.")],
     ]
 
 
@@ -202,11 +208,12 @@ def diff_rows(diff: str, width: int) -> list[Line]:
     return rows
 
 
-def _choices(card: Card, glyphs: Glyphs) -> list[Line]:
+def _choices(card: Card, width: int) -> list[Line]:
+    until = "the same scope, until the task ends" if width >= _ROOMY else "same scope, until it ends"
     texts = (
         ("Deny", "(also Alt+N from anywhere)"),
         ("Allow once", "this call only"),
-        ("Allow for this task", "the same scope, until the task ends"),
+        ("Allow for this task", until),
     )
     return [_choice(number, name, told, card) for number, (name, told) in enumerate(texts, 1)]
 
@@ -248,12 +255,13 @@ def _box(number: int, card: Card) -> str:
     return f"[{'x' if number in card.marks else ' '}] " if card.many else ""
 
 
-def _hint(request: Request, card: Card) -> Line:
+def _hint(request: Request, card: Card, width: int) -> Line:
     style = "class:text.strong" if card.flash else "class:text.muted"
     if request.sent:
         return [("class:text.strong", f"Sent: {_SENT.get(request.sent, request.sent)}. Waiting for the runtime.")]
     if not card.focused:
-        return [(style, "Nothing is chosen. Typing goes to the composer. Tab to answer.")]
+        tab = " Tab to answer." if width >= _ROOMY else ""  # It stands in the status row too.
+        return [(style, f"Nothing is chosen. Typing goes to the composer.{tab}")]
     if card.writing:
         what = "sends the answer" if card.question else "denies with this reason"
         return [(style, f"Write one line.  Enter {what}  Esc back to the choices")]
@@ -267,7 +275,7 @@ def _hint(request: Request, card: Card) -> Line:
         text = f"Choose: Up/Down or 1-{card.choices}, then Enter.  {more}"
     else:
         text = f"Enter confirms {card.choice}.  Up/Down or 1-{card.choices} change.  {more}"
-    return [(style, text)]
+    return [(style, hints_within(text, width))]
 
 
 def hint_words(card: Card) -> str:

@@ -129,14 +129,6 @@ def status(
     return [*badge, ("", " "), (style, left), ("", gap), (tone, hints)]
 
 
-def hints_within(hints: str, width: int) -> str:
-    """As many of a page's hints as have room: the first ones, and the last one, which says how to leave."""
-    parts = hints.split("  ")
-    while len(parts) > 1 and cells("  ".join(parts)) > width:
-        del parts[-2]
-    return "  ".join(parts)
-
-
 def _sentence(state: State, now: float) -> str:
     if state.phase == "opening":
         return "opening" if state.waiting_submit is None else "opening; your message goes out when it is done"

@@ -187,6 +187,14 @@ def shorten_path(path: str, width: int, more: str = "…") -> str:
     return shorten(name, width, more) if "." not in name else f"{name[:head]}{more}{name[-4:]}"[: max(width, 0)]
 
 
+def hints_within(hints: str, width: int) -> str:
+    """As many hints as have room: the first ones, and the last one, which says how to leave."""
+    parts = hints.split("  ")
+    while len(parts) > 1 and cells("  ".join(parts)) > width:
+        del parts[-2]
+    return "  ".join(parts)
+
+
 def justify(left: str, right: str, width: int, more: str = "…") -> str:
     """Two texts at the edges of a row; the left one gives way. No trailing blanks."""
     room = width - cells(right) - (1 if right else 0)

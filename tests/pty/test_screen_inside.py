@@ -761,7 +761,7 @@ def test_a_request_that_cannot_be_shown_whole_cannot_be_approved() -> None:
         begin_task(shown)
         ask(shown, request(scope={**request()["scope"], "cwd": "a/" * 300}))
         picture = "\n".join(shown.draw())
-        assert "too little room" in picture
+        assert "Too little room" in picture
         shown.keys("\t")
         assert shown.screen.body.focus != "card"
         for key in "2\r":
