@@ -177,10 +177,10 @@ def slot_rows(slots: Iterable[Mapping[str, Any]]) -> list[Line]:
 
 
 def health_rows(state: State) -> list[Line]:
-    """Where telemetry goes and whether an observer is asked, whose words are observations and never acts."""
+    """Where telemetry is set to go and whether an observer is asked, whose words are observations and never acts."""
     more = {
-        "telemetry": "fluzo telemetry status tells what is kept and what was sent",
-        "observer": "it observes only; nothing is done because of it",
+        "telemetry": "where the settings have it exported to",
+        "observer": "observations only; nothing is done because of them",
     }
     return [
         [(_MUTED, f"{safe(name):<11}"), (_PLAIN, column(safe(word), 10)), (_MUTED, more.get(name, ""))]

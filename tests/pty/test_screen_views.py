@@ -135,7 +135,7 @@ def test_diagnostics_begin_with_what_went_wrong_and_say_that_an_observer_only_ob
         rows = picture(shown)
         assert rows.index("[provider_unavailable]") < rows.index("budgets")
         assert "exported" in rows
-        assert "it observes only" in rows
+        assert "observations only" in rows
 
     answers = {TaskDetail: failed, CapacityStatus: {"slots": []}, EventPage: {"events": []}}
     inside(look, columns=120, rows=40, answers=answers, facts=facts)
