@@ -86,3 +86,21 @@ def test_on_the_smallest_screen_a_card_is_read_whole_and_a_reason_is_seen_while_
         assert "Enter denies with it" in shown.draw()[-1]
 
     inside(look, columns=60, rows=16)
+
+
+def test_a_list_says_why_it_cannot_be_read_and_lights_no_row_of_it() -> None:
+    async def look(shown: ScriptedScreen) -> None:
+        link, shown.screen.link = shown.screen.link, None
+        shown.screen.state = shown.screen.state._replace(phase="failed")
+        for key, name in (("\x1bOQ", "Sessions"), ("\x1bOS", "Tasks")):
+            shown.keys(key)
+            rows = shown.draw()
+            assert name in rows[0]
+            assert rows[3].startswith(" Nothing can be read, for Fluzo cannot begin here yet.")
+            shown.keys("\x1b")
+        shown.screen.link = link
+        shown.screen.state = shown.screen.state._replace(phase="ready")
+        shown.keys("\x1bOQ")
+        await until(lambda: "No session" in shown.draw()[3] or "no session" in shown.draw()[3])
+
+    inside(look)
