@@ -237,6 +237,7 @@ class ListPage:
 
     def _rows(self) -> list[Line]:
         shown = self.records.shown
+        self.sheet.lights = bool(shown)
         if not shown:
             return [[("class:text.muted", safe(self.records.empty_text(self.nothing)))]]
         return [self.row_of(item, self._width) for item in shown]

@@ -137,7 +137,7 @@ class Palette:
         plain = "class:text.faint" if reason else "class:text.primary"
         keys = entry.keys[0] if entry.keys else ""
         told = f"{shorten(reason, 26):<26}" if reason else f"{entry.slash:<16}{keys:<10}"
-        left = shorten(entry.title, width - 28)
+        left = shorten(entry.title, width - 29)
         text = f"{'>' if lit else ' '} {left}{' ' * (width - 28 - cells(left))}{told}"
         return [("class:bg.select class:text.on_select" if lit else plain, text)]
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from .app import Screen
 
 HINTS_COLUMNS = 100
+SORT_COLUMNS = 80
 
 
 class Sessions(ListPage):
@@ -70,7 +71,8 @@ class Sessions(ListPage):
         if self._all and self._others.busy:
             number = f"{number}, reading"
         folders = "this folder | [all folders]" if self._all else "[this folder] | all folders"
-        return f"{folders}   {number}   sort: last used"
+        order = "   sort: last used" if self._screen.layout.columns >= SORT_COLUMNS else ""
+        return f"{folders}   {number}{order}"
 
     # --- other folders
 

@@ -66,6 +66,8 @@ class Sheet(UIControl):
         self.find = ""
         self.at = -1
         """The row of the match that was gone to."""
+        self.lights = picks
+        """Whether there is something to light; not where the one row says that there is nothing."""
         self._bind(context)
 
     def is_focusable(self) -> bool:
@@ -151,7 +153,7 @@ class Sheet(UIControl):
         shown = []
         for number, line in enumerate(rows[self.top : self.top + height], self.top):
             drawn = fitted(line, self.left if self._shifts else 0, width - 1)
-            if self._picks and number == self.lit:
+            if self.lights and number == self.lit:
                 shown.append(_lit(drawn, width - 1))
             else:
                 shown.append([("", " "), *(highlighted(drawn, self.find) if self.find else drawn)])
@@ -270,8 +272,13 @@ class Reader:
 
     def ask(self, query: Query | None) -> None:
         link = self._screen.link
-        if query is None or link is None or link.port is None:
-            return  # A page asks again when the state has changed, and so when the runtime is there.
+        if query is None:
+            return
+        if link is None or link.port is None:
+            # A page asks again when the state has changed, and so when the runtime is there.
+            failed = self._screen.state.phase == "failed"
+            self.problem = "Nothing can be read, for Fluzo cannot begin here yet. /retry tries again." if failed else ""
+            return
         if self.busy:
             self._next = query
             return
