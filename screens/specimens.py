@@ -12,10 +12,12 @@ from .chrome import WORDS
 from .demo import PickList, moving, page
 from .layout import Rect
 from .logo import COLUMNS, ROWS
+from .motion import pixel_place
 from .notice import Level
 from .pager import Pager
 from .render import RAIL
 from .text import Line, cells, drawable
+from .theme import ASCII
 from .views import Specimen, View
 
 if TYPE_CHECKING:
@@ -109,7 +111,8 @@ class States:
 
     @property
     def specimen(self) -> Specimen:
-        return Specimen(self._mark, Rect(1, 0, COLUMNS, ROWS), self._words[self._lit])
+        place = pixel_place(Rect(0, 0, COLUMNS + 1, ROWS), blocks=self._screen.glyphs is not ASCII)
+        return Specimen(self._mark, place, self._words[self._lit])
 
     def hints(self) -> str:
         key = self._screen.registry.key

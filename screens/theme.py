@@ -45,7 +45,13 @@ ASCII = Glyphs("+", "x", ">", "v", "o", "-", "|", "|", "-", "|", "++++", "#", ".
 
 
 def glyphs_for(encoding: str, environ: Mapping[str, str]) -> Glyphs:
-    """The Unicode set where the terminal's encoding carries it; the Linux console lacks most of these glyphs."""
+    """The Unicode set where the terminal's encoding carries it; the Linux console lacks most of these glyphs.
+
+    Python writes UTF-8 in a C locale, too; a person who asks for such a one by `LC_ALL` has no UTF-8.
+    """
+    chosen = environ.get("LC_ALL", "")
+    if chosen and "utf" not in chosen.lower():
+        return ASCII
     if "utf" not in encoding.lower().replace("-", "") or environ.get("TERM") == "linux":
         return ASCII
     return UNICODE

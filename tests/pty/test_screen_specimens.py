@@ -56,6 +56,16 @@ def test_the_mark_is_shown_in_every_state_at_every_rate_and_is_its_own_again_aft
     inside(work, options=demo_options())
 
 
+def test_without_unicode_the_shown_mark_is_the_word() -> None:
+    async def work(shown: ScriptedScreen) -> None:
+        shown.screen.run_action("demo", "4")
+        rows = shown.draw()
+        assert [row.strip() for row in rows[:3]] == ["", "FLUZO", ""]
+        assert shown.written.isascii()
+
+    inside(work, options=demo_options()._replace(environ={**ENVIRON, "TERM": "linux"}))
+
+
 def test_made_up_notices_say_so_and_touch_no_task() -> None:
     async def work(shown: ScriptedScreen) -> None:
         before = shown.screen.state

@@ -202,6 +202,8 @@ def test_palette_indices_are_their_own_colours() -> None:
 def test_glyphs_follow_the_encoding() -> None:
     assert glyphs_for("utf-8", {"TERM": "xterm"}) is UNICODE
     assert glyphs_for("ANSI_X3.4-1968", {"TERM": "xterm"}) is ASCII
+    assert glyphs_for("utf-8", {"TERM": "xterm", "LC_ALL": "C"}) is ASCII
+    assert glyphs_for("utf-8", {"TERM": "xterm", "LC_ALL": "C.UTF-8"}) is UNICODE
     assert all(glyph.isascii() for glyph in ASCII)
 
 
