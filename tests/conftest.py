@@ -23,7 +23,7 @@ _STRIPPED_PREFIXES = ("FLUZO_", "GIT_", "XDG_", "OPENAI_", "ANTHROPIC_", "OTEL_"
 _STRIPPED_SUFFIXES = ("_PROXY", "_API_KEY", "_API_TOKEN", "_TOKEN", "_SECRET")
 _STRIPPED_NAMES = frozenset(
     # The last one: a program that does not begin at our entry point would lose what a signal cuts off a write.
-    {"NO_COLOR", "FORCE_COLOR", "CLICOLOR_FORCE", "COLUMNS", "LINES", "PYTHONIOENCODING", "PYTHONUNBUFFERED"}
+    {"NO_COLOR", "FORCE_COLOR", "CLICOLOR_FORCE", "COLUMNS", "LINES", "PYTHONIOENCODING", "LC_ALL", "PYTHONUNBUFFERED"}
 )
 _KEPT_NAMES = frozenset({"FLUZO_REQUIRE_CARGO"})
 _XDG_FOLDERS = {
