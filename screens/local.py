@@ -43,7 +43,14 @@ def _opened(state: State, update: Any, now: float) -> State:
 
 
 def _opening_failed(state: State, update: OpeningFailed, now: float) -> State:
-    return replace(state, phase="failed", failure=update)
+    state = replace(state, phase="failed", failure=update)
+    return _failure_told(state, update) if len(state.blocks) else state
+
+
+def _failure_told(state: State, failure: OpeningFailed) -> State:
+    """An empty conversation shows the failure in its own place; in another one it must stand too."""
+    text = f"Fluzo cannot begin here: {failure.message}  [{failure.code}]"
+    return note(state, f"{text}\n{failure.hint}" if failure.hint else text, "blocked")
 
 
 def _submitted(state: State, update: Any, now: float) -> State:
@@ -206,6 +213,8 @@ def _yolo_chosen(state: State, update: Any, now: float) -> State:
 
 
 def _noted(state: State, update: Any, now: float) -> State:
+    if state.failure is not None and not len(state.blocks):
+        state = _failure_told(state, state.failure)
     return note(state, update.text, update.tone)
 
 

@@ -7,6 +7,7 @@ from support.screen_inside import ScriptedScreen, ask, begin_task, feed, inside,
 from fluzo.core.events import TextDelta
 from fluzo.screens import actions
 from fluzo.screens.options import Options
+from fluzo.screens.state import OpeningFailed, SessionLeft
 
 
 def test_finding_on_says_that_nothing_more_comes_and_not_that_nothing_is_there() -> None:
@@ -102,5 +103,23 @@ def test_a_list_says_why_it_cannot_be_read_and_lights_no_row_of_it() -> None:
         shown.screen.state = shown.screen.state._replace(phase="ready")
         shown.keys("\x1bOQ")
         await until(lambda: "No session" in shown.draw()[3] or "no session" in shown.draw()[3])
+
+    inside(look)
+
+
+def test_why_it_cannot_begin_stays_on_the_screen_whatever_else_is_said_there() -> None:
+    failed = OpeningFailed("No model is set up in this workspace.", "configuration_required", "Run: fluzo init")
+
+    async def look(shown: ScriptedScreen) -> None:
+        shown.screen.apply(failed)
+        assert "No model is set up" in "\n".join(shown.draw())
+        shown.keys("/yolo\r")
+        rows = "\n".join(shown.draw())
+        assert "No model is set up" in rows and "Run: fluzo init" in rows and "nothing asks" in rows
+        shown.screen.apply(SessionLeft())
+        shown.screen.state = shown.screen.state._replace(phase="opening", failure=None)
+        shown.screen.submit("sent before it was open")
+        shown.screen.apply(failed)
+        assert "No model is set up" in "\n".join(shown.draw())
 
     inside(look)
