@@ -76,8 +76,9 @@ def card_lines(
     tight = wanted + 5 > height
     blank: list[Line] = [] if tight else [[]]
     room = max(height - 2 - len(fixed) - len(tail) - 1 - 2 * len(blank), 1)
-    first = _cut(first, min(room, MAX_COMMAND_ROWS))
-    shown_diff = _cut(diff, min(room - len(first), MAX_DIFF_ROWS)) if diff and room > len(first) else []
+    # A row is left for the change: one of which nothing is seen cannot be answered.
+    first = _cut(first, min(room - bool(diff), MAX_COMMAND_ROWS), inner)
+    shown_diff = _cut(diff, min(room - len(first), MAX_DIFF_ROWS), inner) if diff else []
     body = [*first, *fixed, *shown_diff, *blank, *tail, *blank, hint]
     which = f" {place[0]} of {place[1]}" if request.kind == "permission" else ""
     name = f"Permission{which}: {title_of(request)}" if request.kind == "permission" else "Question"
@@ -300,8 +301,13 @@ def _marking(card: Card) -> str:
     return f"Enter confirms {', '.join(map(str, card.marks))}{also}.  {digits} change.  e adds words  Esc back"
 
 
-def _cut(rows: list[Line], room: int) -> list[Line]:
+def _cut(rows: list[Line], room: int, width: int) -> list[Line]:
+    """The rows that have room, at least the beginning of the first, and how many there are."""
     room = max(room, 1)
     if len(rows) <= room:
         return rows
-    return [*rows[: room - 1], [("class:warn.fg", f"{' ' * LABEL}... v whole text ({len(rows)} rows)")]]
+    told: Fragment = ("class:warn.fg", f"... v whole text ({len(rows)} rows)")
+    if room > 1:
+        return [*rows[: room - 1], [("", " " * LABEL), told]]
+    begin = shorten("".join(part for _, part in rows[0]), width - len(told[1]) - 1, "")
+    return [[*cut_line(rows[0], 0, len(begin)), ("", " "), told]]

@@ -688,6 +688,22 @@ def test_the_reach_the_scope_and_the_choices_are_never_cut(columns: int, rows: i
     inside(look, columns=columns, rows=rows)
 
 
+def test_on_the_smallest_screen_the_beginning_of_what_is_asked_for_is_shown() -> None:
+    scope = {**request()["scope"], "argv": ["sh", "-c", "x" * 300]}
+    paths = {"paths": [f"folder/of/some/file_{number}.py" for number in range(9)], "tool": "edit_file"}
+    change = request(2, tool="edit_file", action="edit", scope=paths, preview="\n".join(f"+line {n}" for n in range(9)))
+
+    async def look(shown: ScriptedScreen) -> None:
+        begin_task(shown)
+        ask(shown, request(scope=scope))
+        assert any("run       sh -c ... v whole text" in row for row in shown.draw())
+        ask(shown, change)
+        rows = "\n".join(shown.draw())
+        assert "file_0.py" in rows and "+line 0" in rows and "v whole text" in rows
+
+    inside(look, columns=60, rows=16)
+
+
 def test_without_colour_and_unicode_everything_is_said_in_words() -> None:
     from fluzo.screens.options import Options
 
