@@ -688,20 +688,24 @@ def test_the_reach_the_scope_and_the_choices_are_never_cut(columns: int, rows: i
     inside(look, columns=columns, rows=rows)
 
 
-def test_on_the_smallest_screen_the_beginning_of_what_is_asked_for_is_shown() -> None:
-    scope = {**request()["scope"], "argv": ["sh", "-c", "x" * 300]}
-    paths = {"paths": [f"folder/of/some/file_{number}.py" for number in range(9)], "tool": "edit_file"}
-    change = request(2, tool="edit_file", action="edit", scope=paths, preview="\n".join(f"+line {n}" for n in range(9)))
+@pytest.mark.parametrize("size", [(60, 16), (60, 17), (60, 19), (80, 16), (80, 18), (80, 24)])
+def test_a_card_that_can_be_answered_shows_where_its_command_and_its_change_begin(size: tuple[int, int]) -> None:
+    scope = {**request()["scope"], "argv": ["sh", "-c", "x" * 900]}
+    names = [f"file_{number}.py" for number in range(9)]
+    preview = "\n".join(f"+line {number}" for number in range(9))
 
     async def look(shown: ScriptedScreen) -> None:
         begin_task(shown)
         ask(shown, request(scope=scope))
-        assert any("run       sh -c ... v whole text" in row for row in shown.draw())
-        ask(shown, change)
-        rows = "\n".join(shown.draw())
-        assert "file_0.py" in rows and "+line 0" in rows and "v whole text" in rows
+        assert "run       sh -c" in "\n".join(shown.draw())
+        for own in range(4):
+            paths = {"tool": "edit_file", "paths": names, "versions": dict.fromkeys(names[:own], "1")}
+            ask(shown, request(own + 2, tool="edit_file", action="edit", scope=paths, preview=preview))
+            rows = "\n".join(shown.draw())
+            assert "little room" in rows or ("file_0.py" in rows and "+line 0" in rows), rows
+            assert own or "little room" not in rows
 
-    inside(look, columns=60, rows=16)
+    inside(look, columns=size[0], rows=size[1])
 
 
 def test_without_colour_and_unicode_everything_is_said_in_words() -> None:
