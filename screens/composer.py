@@ -72,6 +72,16 @@ class Composer:
         return self.chips.parts(self.buffer.text)
 
     @property
+    def draft(self) -> list[Part]:
+        """What must not be lost: the draft that is put aside, and what is written in its place unless that is a command
+        or is in history anyway."""
+        text = self.buffer.text
+        if self._at is not None:
+            own = "" if text in self._history or text.startswith("/") else text
+            text = "\n\n".join(part for part in (self._kept, own) if part.strip())
+        return self.chips.parts(text)
+
+    @property
     def empty(self) -> bool:
         return not self.buffer.text
 
@@ -82,9 +92,15 @@ class Composer:
         self.buffer.insert_text(foreign_free(text))
 
     def give_back(self, text: str) -> None:
-        """Put a text that was not taken elsewhere at the end of the draft, folded when it is long."""
-        self.buffer.cursor_position = len(self.buffer.text)
-        self.buffer.insert_text(("\n\n" if self.buffer.text.strip() else "") + self._folded(foreign_free(text)))
+        """Put a text that was not taken elsewhere at the end of the draft, folded when it is long; also of one that is
+        put aside, so that it gets into nothing else that is being written."""
+        draft = self.buffer.text if self._at is None else self._kept
+        added = ("\n\n" if draft.strip() else "") + self._folded(foreign_free(text))
+        if self._at is not None:
+            self._kept += added
+            return
+        self.buffer.cursor_position = len(draft)
+        self.buffer.insert_text(added)
 
     def paste(self, data: str) -> bool:
         """Insert a paste in one step; True when something in it was dropped. Long ones become a chip."""
@@ -201,6 +217,13 @@ class Composer:
         if self._at is None:
             self._kept, self._at = self.buffer.text, len(self._history)
         self.set(text)
+
+    def swap(self, parts: Sequence[Part]) -> list[Part]:
+        """Another draft in place of this one, which is returned with what was put aside."""
+        draft = self.draft
+        self._kept, self._at = "", None
+        self.put(parts)
+        return draft
 
     def take(self) -> str:
         """The whole text for sending; history has it, and a draft that was put aside comes back."""

@@ -279,7 +279,7 @@ class Drafts:
         if self._due is not None:
             self._due.cancel()
             self._due = None
-        folder, session, parts = self._folder, self._screen.state.session_id, self._screen.composer.parts
+        folder, session, parts = self._folder, self._screen.state.session_id, self._screen.composer.draft
         if folder is None or self._saved == (session, parts):
             return
         self._saved = (session, parts)
@@ -292,11 +292,10 @@ class Drafts:
     def switch(self, before: str, after: str) -> None:
         """Another session is shown: its own draft takes the place of the one that is there."""
         composer = self._screen.composer
-        here, there = composer.parts, self._others.pop(after, None)
+        here = composer.swap(self._others.pop(after, []))
         if here:
             self._others.pop(before, None)
             self._others[before] = here
-        composer.put(there or [])
         if here:
             self._screen.say("Your draft stays with the session it was written in")
         self.keep()

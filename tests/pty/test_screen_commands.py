@@ -123,3 +123,22 @@ def test_why_it_cannot_begin_stays_on_the_screen_whatever_else_is_said_there() -
         assert "No model is set up" in "\n".join(shown.draw())
 
     inside(look)
+
+
+def test_a_message_that_comes_back_waits_with_the_draft_while_something_else_is_written() -> None:
+    async def write(shown: ScriptedScreen) -> None:
+        composer = shown.screen.composer
+        shown.keys("a draft")
+        shown.keys("\x1bOR")
+        composer.give_back("not taken")
+        shown.keys("needle")
+        assert composer.text == "/find needle"
+        assert composer.draft == ["a draft\n\nnot taken"], "it would outlive a crash"
+        shown.keys("\r")
+        assert composer.text == "a draft\n\nnot taken"
+        shown.keys("\x1b[A" * 3 + "x")
+        assert composer.swap(["another"]) == ["a draft\n\nnot taken"]
+        shown.keys("\x15")
+        assert composer.draft == []
+
+    inside(write)
