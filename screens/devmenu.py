@@ -257,7 +257,10 @@ class DeveloperMenu:
             self._screen.say(self._limit(self._lit))
             return
         now = value_of(self._screen.preferences, self._lit)
-        self._trial.try_out(self._lit, _stepped(item, now, step))
+        wanted = _stepped(item, now, step)
+        if wanted == now:
+            self._screen.say(f"{self._lit} goes from {item['low']} to {item['high']}")
+        self._trial.try_out(self._lit, wanted)
 
     def _defaults(self) -> None:
         for key in FIELDS:

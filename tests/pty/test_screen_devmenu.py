@@ -84,6 +84,18 @@ def test_without_the_option_there_is_no_menu_key_command_nor_palette_row() -> No
     inside(look, options=Options("~/w", environ=ENVIRON), answers={ConfigDetail: detail()})
 
 
+def test_a_step_out_of_the_range_says_the_range() -> None:
+    async def step(shown: ScriptedScreen) -> None:
+        await opened(shown)
+        light(shown, "tui.animation_fps")
+        shown.keys("+")
+        assert "tui.animation_fps goes from 0 to 60" in (await drawn(shown)).splitlines()[-1]
+        shown.keys("-")
+        assert "goes from" not in (await drawn(shown)).splitlines()[-1]
+
+    inside(step, options=options(), answers={ConfigDetail: detail()})
+
+
 @pytest.mark.parametrize("way", ["key", "command", "palette"])
 def test_where_it_is_offered_it_opens_in_three_ways(way: str) -> None:
     async def look(shown: ScriptedScreen) -> None:
