@@ -8,6 +8,8 @@ from rich.text import Text
 from .presenter import Line, Tone
 
 _STYLES: dict[Tone, str] = {"plain": "", "good": "green", "bad": "red", "ask": "bold yellow", "note": "yellow"}
+_LETTERS = ("bright_cyan", "bright_cyan", "bright_blue", "bright_magenta", "bright_magenta")
+"""The colours of the wordmark where there are sixteen."""
 _DIFF_STYLES = (("+++", "bold"), ("---", "bold"), ("+", "green"), ("-", "red"), ("@@", "cyan"))
 
 
@@ -29,6 +31,15 @@ def paint_diff(line: str) -> str:
     """A line of a unified diff, coloured by its first characters; blanks before them do not count."""
     head = line.lstrip(" ")
     return _ansi(Text(line, next((style for mark, style in _DIFF_STYLES if head.startswith(mark)), "")))
+
+
+def paint_mark(mark: str) -> str:
+    """The wordmark, each letter in its colour; a letter and the gap after it are six columns."""
+    rows = []
+    for line in mark.splitlines():
+        letters = enumerate(_LETTERS)
+        rows.append("".join(paint_text(line[6 * number : 6 * number + 6], style) for number, style in letters))
+    return "\n".join(rows) + "\n"
 
 
 def _ansi(text: Text) -> str:

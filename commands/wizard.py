@@ -5,6 +5,7 @@ is asked for replies (which may cost money) only by a choice of its own.
 """
 
 import shlex
+import sys
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
@@ -15,6 +16,7 @@ from fluzo.core.errors import ConfigError, ProviderError
 from fluzo.core.settings import describe, parse_settings, values_of
 from fluzo.setup_services import Endpoint
 
+from .output import has_unicode, is_styled
 from .prompts import ask_text, ask_yes, choose, choose_several, edit_settings, say
 from .questions import (
     EXAMPLE_URL,
@@ -31,14 +33,21 @@ from .questions import (
     whole_number,
 )
 
+MARK = """\
+█▀▀▀▀ █     █   █ ▀▀▀█▀ ▄▀▀▀▄
+█▀▀▀  █     █   █  ▄▀   █   █
+▀     ▀▀▀▀▀  ▀▀▀  ▀▀▀▀▀  ▀▀▀
+"""
+"""The wordmark without its shadow, in half blocks; the full screen has the one that moves."""
 WELCOME = """\
-FLUZO   a coding agent that runs on your machine
+{name}a coding agent that runs on your machine
 
 This sets up the folder
   {folder}
 in five steps: a model, its size, your checks, anything special, and the file.
   Nothing is contacted unless you choose the line that says so.
   Nothing is written before you have seen the summary. Ctrl+C leaves at any time.
+  To look around without a model first, leave and run: fluzo demo
   Keys and passwords are never stored in the file, only the name of where they are.
 """
 
@@ -48,12 +57,20 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
     "History and telemetry": ("storage.", "telemetry."),
     "Look and notices": ("tui.",),
     "Context and server queue": ("context.", "capacity_pools."),
+    "An observer": ("decision.",),
 }
 """The advanced part: a title and the keys that it offers. What setup asks for itself is not offered again."""
 
 
 def welcome(root: Path) -> None:
-    say(WELCOME.format(folder=root))
+    drawn = has_unicode(sys.stdout)
+    if drawn and is_styled(sys.stdout):
+        from .paint import paint_mark
+
+        print(paint_mark(MARK))
+    elif drawn:
+        print(MARK)
+    say(WELCOME.format(folder=root, name="" if drawn else "FLUZO   "))
 
 
 def ask_all(root: Path, given: Answers) -> Answers:

@@ -290,6 +290,7 @@ def test_trust_asks_on_a_terminal_and_no_is_the_default(repo: Path) -> None:
 
 def test_an_ascii_terminal_is_served_too(repo: Path) -> None:
     with wizard(repo, "init", LANG="C", LC_ALL="C", PYTHONUTF8="0", PYTHONCOERCECLOCALE="0", NO_COLOR="1") as person:
+        person.sees("FLUZO   a coding agent")
         person.sees("> I know the address of the server")
         person.presses("ctrl-c")
         assert person.leaves() == 130
