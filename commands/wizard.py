@@ -46,9 +46,9 @@ This sets up the folder
   {folder}
 in five steps: a model, its size, your checks, anything special, and the file.
   Nothing is contacted unless you choose the line that says so.
-  Nothing is written before you have seen the summary. Ctrl+C leaves at any time.
+  Nothing is written before you have seen the summary. Ctrl+C always leaves.
+  Keys and passwords are never in the file, only the name of where they are.
   To look around without a model first, leave and run: fluzo demo
-  Keys and passwords are never stored in the file, only the name of where they are.
 """
 
 GROUPS: Mapping[str, tuple[str, ...]] = {
