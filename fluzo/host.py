@@ -33,6 +33,8 @@ T = TypeVar("T")
 
 DRIVE_NAME = ".fluzodrive"
 FILE_NAME = ".fluzo"
+CANCEL_SECONDS = 2.0
+"""How long questions that nobody can answer any more may take to end when the runtime does."""
 
 
 class HostOptions(NamedTuple):
@@ -65,6 +67,7 @@ class RuntimeThread:
         return asyncio.run_coroutine_threadsafe(work, self.loop).result()
 
     def close(self) -> None:
+        """End the thread; who still waits for an answer gets a cancellation."""
         self.loop.call_soon_threadsafe(self.loop.stop)
         self._thread.join()
         self.loop.close()
@@ -72,6 +75,16 @@ class RuntimeThread:
     def _serve(self) -> None:
         asyncio.set_event_loop(self.loop)
         self.loop.run_forever()
+        self.loop.run_until_complete(_cancel_the_rest())
+
+
+async def _cancel_the_rest() -> None:
+    await asyncio.sleep(0)  # What was asked for just before the stop begins now.
+    rest = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in rest:
+        task.cancel()
+    if rest:
+        await asyncio.wait(rest, timeout=CANCEL_SECONDS)
 
 
 class Host:

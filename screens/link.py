@@ -262,7 +262,7 @@ class Link:
             return
 
         def done(future: "Future[Any]") -> None:
-            if future.exception() is None:
+            if not future.cancelled() and future.exception() is None:
                 taken([str(task["text"]) for task in reversed(future.result().data["tasks"])])
 
         port.query(TaskList(PAGE)).add_done_callback(done)

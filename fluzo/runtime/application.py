@@ -80,4 +80,8 @@ class Application:
                 subscription.finish()
 
     def _submit(self, work: Coroutine[Any, Any, T]) -> "Future[T]":
-        return asyncio.run_coroutine_threadsafe(work, self._loop)
+        try:
+            return asyncio.run_coroutine_threadsafe(work, self._loop)
+        except RuntimeError:
+            work.close()  # The runtime has been closed; what is dropped unheard would be warned of.
+            raise
