@@ -47,6 +47,8 @@ class Settings:
         self._leaving = self._saving = False
         self._to_save: Mapping[str, Any] = {}
         """Edits that were asked to be saved, while the file is looked at first."""
+        self._saved: tuple[Mapping[str, Any], str] | None = None
+        """What the runtime has saved, and the word for it, while the file is read again."""
         self.editing = Editing(self)
         self._reader = Reader(screen, self._read, self._not_read)
         self.list = SettingsList(screen, lambda: self.form, self._touched)
@@ -140,6 +142,7 @@ class Settings:
 
     def _read(self, query: Query, snapshot: Snapshot) -> None:
         before, self.form = self.form, read(self.form, snapshot.data)
+        self._settle()
         self.list.rows_changed()
         self._look_like(before)
         self._screen.apply(SettingsRead(_facts(self.form)))
@@ -148,6 +151,7 @@ class Settings:
             self._send(edits)
 
     def _not_read(self) -> None:
+        self._settle()
         if self._to_save:
             self._to_save = {}
             self.editing.message = f"Nothing is saved. {self._reader.problem}"
@@ -214,16 +218,24 @@ class Settings:
             link.act(command, partial(self._screen.intake.on_loop, answered))
 
     def _answered(self, command: SaveConfig, done: str, ack: Ack) -> None:
-        self._saving = False
         if ack.accepted:
-            left = {key: value for key, value in self.form.edits.items() if command.values.get(key, self) != value}
-            self.form = self.form._replace(edits=left)  # The rows follow when the file has been read again.
-            more = "; the running task keeps what it began with" if self._screen.state.running else ""
-            self._screen.say(f"{done}{more}")
+            self._saved = command.values, done
         else:
+            self._saving = False
             self.editing.message = f"{ack.message}  [{ack.code}]"
         self.look()
         self._screen.changed()
+
+    def _settle(self) -> None:
+        """A save is told of once the file has been read again, so that no frame says saved above what was before."""
+        if self._saved is None:
+            return
+        values, done = self._saved
+        self._saved, self._saving = None, False
+        left = {key: value for key, value in self.form.edits.items() if values.get(key, self) != value}
+        self.form = self.form._replace(edits=left)
+        more = "; the running task keeps what it began with" if self._screen.state.running else ""
+        self._screen.say(f"{done}{more}")
 
     def _apply(self) -> None:
         from .settings_apply import ask_limits
