@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
@@ -85,7 +85,18 @@ def scripted_model_server(
         def log_message(self, format: str, *args: object) -> None:
             pass
 
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as http:
+        def handle(self) -> None:
+            with suppress(ConnectionError):  # The client did not wait for the answer.
+                super().handle()
+
+        def finish(self) -> None:
+            with suppress(ConnectionError):
+                super().finish()
+
+    class Server(ThreadingHTTPServer):
+        daemon_threads = False  # None outlives the test, whose output it would be taken for.
+
+    with Server(("127.0.0.1", 0), Handler) as http:
         server.url = f"http://127.0.0.1:{http.server_address[1]}/v1"
         thread = Thread(target=http.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()
