@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from support.project import Project, call, make_project, say, scripted
-from support.screen import SIZES, ScriptedUser, user_at
+from support.screen import SIZES, user_at
 
 from fluzo.simulator.server import Simulator
 
@@ -24,16 +24,6 @@ def cut_off(root: Path, base_url: str) -> Project:
     process.send_signal(signal.SIGKILL)
     process.wait(60)
     return project
-
-
-def confirms(user: ScriptedUser, number: int) -> None:
-    """Choose on the question's page like a person who reads it, then confirm."""
-    confirm = f"Enter confirms {number}."
-    while confirm not in user.screen:
-        user._quiet(0.4)
-        user.types(str(number))
-        user._quiet(0.2)
-    user.types("\r")
 
 
 @pytest.mark.parametrize(("columns", "rows"), SIZES)
@@ -57,11 +47,12 @@ def test_a_session_that_was_cut_off_is_opened_to_read_then_resumed_by_a_question
             assert "state  interrupted" in user.screen
             assert len(simulator.requests) == requests, "asking is looking"
             user.types("\r")
-            confirms(user, 2)
+            user.picks_on_page(2)
+            user.types("\r")
             user.sees("I have looked and it is done.")
             user.sees("done in")
             assert (project.root / "ran").read_text() == "run\n", "nothing unknown was done again"
-            user.presses("ctrl-c", "ctrl-c")
+            user.quits()
             assert user.leaves() == 0
         assert simulator.finish() == []
 
@@ -87,11 +78,11 @@ def test_a_stubborn_task_is_cancelled_then_stopped_by_the_question(tmp_path: Pat
             user.presses("ctrl-c")
             user.types("\r")
             assert Path(f"/proc/{pid}").exists(), "the question is not the act"
-            confirms(user, 2)
+            user.picks_on_page(2)
+            user.types("\r")
             user.sees("Cancelled by you")
             assert not Path(f"/proc/{pid}").exists()
-            user._quiet(1.1)
-            user.presses("ctrl-c", "ctrl-c")
+            user.quits()
             assert user.leaves() == 0
 
 
@@ -123,5 +114,5 @@ def test_what_a_task_changed_is_seen_split_and_with_its_files_at_the_left(
                 assert "true passed (current)" in user.screen
             user.types(F5)
             user.sees("Counted.")
-            user.presses("ctrl-c", "ctrl-c")
+            user.quits()
             assert user.leaves() == 0

@@ -227,7 +227,7 @@ def test_the_views_over_a_real_task(tmp_path: Path, columns: int, rows: int) -> 
             user.types("\r")
             user.sees_no("Enter look")
             user.sees("Half and half.")
-            user.presses("ctrl-c", "ctrl-c")
+            user.quits()
             assert user.leaves() == 0
 
 

@@ -12,6 +12,7 @@ import pexpect
 import pyte
 from prompt_toolkit.utils import get_cwidth
 
+FRAME_BEGIN, FRAME_END = b"\x1b[?2026h", b"\x1b[?2026l"
 KEYS = {
     "enter": "\r",
     "tab": "\t",
@@ -39,10 +40,18 @@ KEYS = {
     "f8": "\x1b[19~",
 }
 SIZES = ((80, 24), (120, 40), (160, 50))
-DEADLINE_SECONDS = 20
+DEADLINE_SECONDS = 120
 """No test waits for this; it only keeps a hang from lasting for ever."""
-REST_READS = 5
-REST_SECONDS = 0.05
+LOOK_SECONDS = 0.05
+"""How often something is looked for that is not on the screen."""
+GUARD_SECONDS = 0.4
+"""A pause as long as a card wants it before it listens. Longer is as good: what counts is that it is not shorter."""
+CONFIRM_SECONDS = 0.2
+"""As long as a choice must stand before it can be confirmed."""
+AGAIN_SECONDS = 10
+"""When a key that had no effect is pressed again."""
+QUIT_SECONDS = 1.1
+"""Ctrl+C means leaving only so long after another act."""
 
 
 class Picture(pyte.Screen):
@@ -53,12 +62,17 @@ class Picture(pyte.Screen):
 
 
 class ScriptedUser:
-    """Types, presses, resizes, looks. What is looked at is the emulator's screen, never the bytes."""
+    """Types, presses, resizes, looks. What is looked at is the emulator's screen, never the bytes.
+
+    The program's frames are shown one by one and whole, however its bytes come in: a wait ends at the first frame that
+    has what is waited for, and what is asserted next is asserted of that frame, on a machine of any speed.
+    """
 
     def __init__(self, child: "pexpect.spawn[bytes]", columns: int, rows: int) -> None:
         self._child = child
         self._picture = Picture(columns, rows)
         self._stream = pyte.ByteStream(self._picture)
+        self._unseen = b""
         self.raw = b""
 
     @property
@@ -95,16 +109,34 @@ class ScriptedUser:
         end = time.monotonic() + DEADLINE_SECONDS
         while not there():
             assert time.monotonic() < end, f"never came; the screen was:\n{self.screen}"
-            self._read(REST_SECONDS)
+            self._look(LOOK_SECONDS)
 
     def _until(self, there: Callable[[], bool], complaint: str) -> None:
+        end = time.monotonic() + DEADLINE_SECONDS
         while not there():
-            if not self._read(DEADLINE_SECONDS):
+            if time.monotonic() > end or not self._look(DEADLINE_SECONDS):
                 raise AssertionError(f"{complaint}; the screen was:\n{self.screen}")
-        # A picture may arrive in pieces: take the rest of it, however long the mark goes on moving.
-        for _ in range(REST_READS):
-            if not self._read(REST_SECONDS):
-                break
+
+    def _look(self, seconds: float) -> bool:
+        """Show the next frame, or what stands between two; False when there is none within the time."""
+        end = time.monotonic() + seconds
+        while not (piece := self._next_piece()):
+            if not self._read(max(end - time.monotonic(), 0)):
+                return False
+        self._unseen = self._unseen[len(piece) :]
+        self._stream.feed(piece)
+        return True
+
+    def _next_piece(self) -> bytes:
+        """What can be shown of the bytes that have come: nothing of a frame before its end is there."""
+        if self._unseen.startswith(FRAME_BEGIN):
+            frame, end, _ = self._unseen.partition(FRAME_END)
+            return frame + end if end else b""
+        before, begin, _ = self._unseen.partition(FRAME_BEGIN)
+        if begin:
+            return before
+        cut = max((size for size in range(1, len(FRAME_BEGIN)) if before.endswith(FRAME_BEGIN[:size])), default=0)
+        return before[: len(before) - cut]
 
     def _read(self, seconds: float) -> bool:
         try:
@@ -112,7 +144,7 @@ class ScriptedUser:
         except (pexpect.TIMEOUT, pexpect.EOF):
             return False
         self.raw += data
-        self._stream.feed(data)
+        self._unseen += data
         return True
 
     def types(self, text: str) -> None:
@@ -131,40 +163,44 @@ class ScriptedUser:
         self.picks(number)
 
     def picks(self, number: int) -> None:
-        """Choose on the card or question that has the keyboard."""
+        """Choose on the card that has the keyboard, and wait until the choice can be confirmed."""
         self.sees("you answer here")
-        confirm = f"Enter confirms {number}."
-        while confirm not in self.screen:
-            self._quiet(0.4)
-            self.types(str(number))
-            self._quiet(0.2)
+        self.picks_on_page(number)
+
+    def picks_on_page(self, number: int) -> None:
+        """Choose on the page that asks, and wait until the choice can be confirmed."""
+        self._presses_calmly(str(number), f"Enter confirms {number}.")
 
     def opens_field(self, name: str) -> None:
         """Give the card the keyboard and open its field, like a person who reads."""
         self.presses("tab")
         self.sees("you answer here")
-        while f"\u2502 {name} " not in self.screen:
-            self._quiet(0.4)
-            self.types("e")
-            self._quiet(0.2)
+        self._presses_calmly("e", f"\u2502 {name} ")
 
-    def _quiet(self, seconds: float) -> None:
-        """Press nothing for as long as the card's guard wants; what is drawn meanwhile is taken in."""
+    def _presses_calmly(self, key: str, shown: str) -> None:
+        """Press a key of a card until its effect is seen: one that follows another too soon has none."""
+        while shown not in self.screen:
+            self._pause(GUARD_SECONDS)
+            self.types(key)
+            end = time.monotonic() + AGAIN_SECONDS
+            while shown not in self.screen and self._look(end - time.monotonic()):
+                pass
+        self._pause(CONFIRM_SECONDS)
+
+    def _pause(self, seconds: float) -> None:
+        """Press nothing for at least this long; what is drawn meanwhile is taken in."""
         end = time.monotonic() + seconds
         while (left := end - time.monotonic()) > 0:
-            self._read(left)
+            self._look(left)
 
     def resizes(self, columns: int, rows: int) -> None:
         self._picture.resize(rows, columns)
         self._child.setwinsize(rows, columns)
 
     def quits(self) -> None:
-        """Leave by Ctrl+C twice, when nothing runs; a press counts only a second after another act."""
-        while "Ctrl+C again to quit" not in self.screen:
-            self._quiet(0.3)
-            self.presses("ctrl-c")
-            self._quiet(0.2)
-        self.presses("ctrl-c")
+        """Leave by Ctrl+C twice, when nothing runs and the act before is seen; both presses are read at once."""
+        self._pause(QUIT_SECONDS)
+        self.types("\x03\x03")
 
     @property
     def runs(self) -> bool:
@@ -177,6 +213,8 @@ class ScriptedUser:
         """Wait for the end of the process and return its exit status, negative for a signal."""
         while self._read(DEADLINE_SECONDS):
             pass
+        self._stream.feed(self._unseen)
+        self._unseen = b""
         self._child.wait()
         self._child.close()
         status = self._child.exitstatus
