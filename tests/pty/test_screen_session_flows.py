@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from support.project import Project, call, make_project, say, scripted
-from support.screen import SIZES, user_at
+from support.screen import SIZES, ScriptedUser, user_at
 
 from fluzo.simulator.server import Simulator
 
@@ -24,6 +24,14 @@ def cut_off(root: Path, base_url: str) -> Project:
     process.send_signal(signal.SIGKILL)
     process.wait(60)
     return project
+
+
+def presses_enter_without_a_choice(user: ScriptedUser) -> None:
+    """Wait for its effect, the tone of the line that asks: a digit at its heels would be taken for typing."""
+    user.rests()
+    before = user.style("Nothing is chosen")
+    user.types("\r")
+    user.waits_for(lambda: user.style("Nothing is chosen") != before)
 
 
 @pytest.mark.parametrize(("columns", "rows"), SIZES)
@@ -46,7 +54,7 @@ def test_a_session_that_was_cut_off_is_opened_to_read_then_resumed_by_a_question
             user.sees("Nothing is chosen")
             assert "state  interrupted" in user.screen
             assert len(simulator.requests) == requests, "asking is looking"
-            user.types("\r")
+            presses_enter_without_a_choice(user)
             user.picks_on_page(2)
             user.types("\r")
             user.sees("I have looked and it is done.")
@@ -76,7 +84,7 @@ def test_a_stubborn_task_is_cancelled_then_stopped_by_the_question(tmp_path: Pat
             user.sees("Force stop?")
             user.sees_match(rf"{pid} ")
             user.presses("ctrl-c")
-            user.types("\r")
+            presses_enter_without_a_choice(user)
             assert Path(f"/proc/{pid}").exists(), "the question is not the act"
             user.picks_on_page(2)
             user.types("\r")

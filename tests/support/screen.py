@@ -179,15 +179,17 @@ class ScriptedUser:
 
     def _presses_calmly(self, key: str, shown: str) -> None:
         """Press a key of a card until its effect is seen: one that follows another too soon has none."""
+        last = time.monotonic() + DEADLINE_SECONDS
         while shown not in self.screen:
-            self._pause(GUARD_SECONDS)
+            assert time.monotonic() < last, f"never saw {shown!r}; the screen was:\n{self.screen}"
+            self.rests()
             self.types(key)
             end = time.monotonic() + AGAIN_SECONDS
             while shown not in self.screen and self._look(end - time.monotonic()):
                 pass
-        self._pause(CONFIRM_SECONDS)
+        self.rests(CONFIRM_SECONDS)
 
-    def _pause(self, seconds: float) -> None:
+    def rests(self, seconds: float = GUARD_SECONDS) -> None:
         """Press nothing for at least this long; what is drawn meanwhile is taken in."""
         end = time.monotonic() + seconds
         while (left := end - time.monotonic()) > 0:
@@ -199,7 +201,7 @@ class ScriptedUser:
 
     def quits(self) -> None:
         """Leave by Ctrl+C twice, when nothing runs and the act before is seen; both presses are read at once."""
-        self._pause(QUIT_SECONDS)
+        self.rests(QUIT_SECONDS)
         self.types("\x03\x03")
 
     @property
