@@ -30,6 +30,8 @@ KILL_EPILOG = "\b\nExamples:\n  fluzo tasks kill last\n  fluzo tasks kill t_8f2c
 DEFAULT_GRACE_SECONDS = 5.0
 ALLOWANCE_SECONDS = 5.0
 """On top of the grace period: for the kill, the last look at the changes and the commit of the result."""
+KILL_PATIENCE_SECONDS = 25.0
+"""On top of that when nothing stronger is left to try: a machine under load gets its time."""
 POLL_SECONDS = 0.1
 TYPED_TICK_SECONDS = 0.05
 WORD = "kill"
@@ -60,7 +62,7 @@ def kill(
         if not yes and detail["task"]["state"] not in ("cancelled", "completed", "failed"):
             with asking_terminal() as terminal:
                 confirm(detail, terminal)
-        return _stop(ctx, host, ForceStopTask(str(detail["task"]["id"])), form, 0.0)
+        return _stop(ctx, host, ForceStopTask(str(detail["task"]["id"])), form, KILL_PATIENCE_SECONDS)
 
 
 def live_detail(host: Host, wanted: str) -> Mapping[str, Any]:

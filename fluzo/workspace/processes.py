@@ -31,7 +31,7 @@ QUIET_SECONDS = 0.05
 """After the command ended, output of its children counts until the pipe has been quiet for this long ..."""
 LINGER_SECONDS = 0.25
 """... or this much has passed: a child that never stops writing must not hold the result back."""
-KILL_SECONDS = 2.0
+KILL_SECONDS = 5.0
 """How long the kernel may take to end a killed process before it is reported as uncertain."""
 FIRST_LOOK_SECONDS = 0.05
 """While a command runs its descendants are looked for, more and more rarely ..."""

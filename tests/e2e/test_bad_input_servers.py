@@ -1,12 +1,9 @@
-import socket
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 from support.complaints import Done, complaint, error_object, fluzo_in, only_object
 from support.model_server import Reply, chat, models, scripted_model_server
-from support.project import Project, call, configure, make_project, say, scripted, shipped
+from support.project import Project, call, closed_port, configure, make_project, say, scripted, shipped
 from support.workspaces import make_repository
 
 from fluzo.simulator.server import Simulator
@@ -49,14 +46,6 @@ def change(project: Project, **settings: str) -> None:
     for command in (("set", *pairs), ("trust", "--yes")):
         done = project.fluzo("config", *command)
         assert done.returncode == 0, done.stderr
-
-
-@contextmanager
-def closed_port() -> Iterator[str]:
-    """An address of this machine where nobody listens and nobody else comes to listen."""
-    with socket.socket() as held:
-        held.bind(("127.0.0.1", 0))
-        yield f"http://127.0.0.1:{held.getsockname()[1]}/v1"
 
 
 # --- setup ------------------------------------------------------------------------------------------------------

@@ -1,13 +1,14 @@
+import json
 import os
 import signal
 import subprocess
 from pathlib import Path
 
 import pytest
-from support.complaints import complaint, error_object, fluzo_in, only_object
+from support.complaints import complaint, error_object, fluzo_in
 from support.confined import without_kill
 from support.hosted import start, workspace
-from support.project import FLUZO, call, make_project, say, scripted
+from support.project import DEADLINE_SECONDS, FLUZO, call, make_project, say, scripted
 
 from fluzo.commands.run import perform
 from fluzo.core.port import CancelTask, StartTask
@@ -53,18 +54,32 @@ def test_a_server_that_may_still_be_busy_is_not_asked_again_and_is_status_7(
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can start a process of another user")
 def test_a_command_whose_end_cannot_be_confirmed_is_status_9(tmp_path: Path) -> None:
     # The command becomes another user, and the program that started it has no power over that user's processes.
-    script = "import os, signal; open('pid', 'w').write(str(os.getpid())); os.setuid(65534); signal.pause()"
-    stubborn = {"argv": ["python3", "-c", script], "timeout_seconds": 1}
+    script = (
+        "import os, signal; open('pid', 'w').write(str(os.getpid())); ready = open('ready', 'w'); "
+        "os.setuid(65534); ready.close(); signal.pause()"
+    )
+    stubborn = {"argv": ["python3", "-c", script]}
     with Simulator(scripted(call("run", stubborn))) as simulator:
         project = make_project(
             tmp_path / "p", simulator.base_url, more="[tools.shell]\ntermination_grace_seconds = 0\n"
         )
+        os.mkfifo(project.root / "ready")
         try:
-            done = fluzo_in(project.root, "run", "--yolo", "-o", "json", "Go.", program=without_kill(FLUZO))
+            with subprocess.Popen(
+                [*without_kill(FLUZO), "run", "--yolo", "-o", "json", "Go."],
+                cwd=project.root,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+            ) as process:
+                (project.root / "ready").read_bytes()  # Until it is the other user's.
+                process.send_signal(signal.SIGINT)
+                out, errors = process.communicate(timeout=DEADLINE_SECONDS)
         finally:
             os.kill(int((project.root / "pid").read_text()), signal.SIGKILL)
-    result = only_object(done)
-    assert (done.returncode, result["reason"]) == (9, "outcome_unknown")
+    assert process.returncode == 9, errors
+    result = json.loads(out)
+    assert result["reason"] == "outcome_unknown"
     (ran,) = [item for item in project.json("tasks", "show", "last")["operations"] if item["tool"] == "run"]
     assert ran["state"] == "unknown"
 

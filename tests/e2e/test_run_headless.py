@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.project import DEADLINE_SECONDS, FLUZO, Project, call, make_project, say, scripted, shipped
+from support.project import DEADLINE_SECONDS, FLUZO, Project, call, closed_port, make_project, say, scripted, shipped
 
 from fluzo.simulator.server import Simulator
 
@@ -79,11 +79,9 @@ def test_an_error_after_the_first_words_is_not_a_success(tmp_path: Path) -> None
 
 
 def test_a_server_that_is_down_is_said_with_its_address(tmp_path: Path) -> None:
-    with Simulator(shipped("text-only")) as simulator:
-        base_url = simulator.base_url
-    done = make_project(tmp_path / "p", base_url, more="[harness]\nprovider_retries = 0\n").fluzo(
-        "run", "--output", "json", SAY_HELLO
-    )
+    with closed_port() as base_url:
+        project = make_project(tmp_path / "p", base_url, more="[harness]\nprovider_retries = 0\n")
+        done = project.fluzo("run", "--output", "json", SAY_HELLO)
     assert done.returncode == 8
     result = only_object(done)
     assert result["reason"] == "provider_unavailable"

@@ -23,8 +23,10 @@ from fluzo.workspace import identity
 HELD = {"respond": {"parts": [{"text": "half an ans"}, {"hold": "gate"}, {"text": "wer"}]}}
 STUBBORN = call("run", {"shell": True, "script": "trap '' TERM; echo ready > pipe; while :; do sleep 600; done"}, "c1")
 GIVEN_UP = {**say("not reached"), "optional": True}
+BRIEF = "[tools.shell]\ntermination_grace_seconds = 0.1\n"
 PATIENT = "[tools.shell]\ntermination_grace_seconds = 600\n"
-HASTY = "[tools.shell]\ntermination_grace_seconds = 0.1\n"
+HASTY = ("--set", "tools.shell.termination_grace_seconds=0.1")
+"""For the owner alone: who asks it to stop goes by the settings, and waits as long as they say."""
 
 Process = subprocess.Popen[bytes]
 
@@ -164,7 +166,7 @@ def test_a_wait_without_an_end_is_refused(tmp_path: Path, seconds: str) -> None:
 
 def test_a_cancel_from_outside_ends_an_answer_of_the_model(tmp_path: Path) -> None:
     with Simulator(scripted(HELD)) as simulator:
-        project = make_project(tmp_path / "p", simulator.base_url)
+        project = make_project(tmp_path / "p", simulator.base_url, more=PATIENT)
         with answering(project, simulator) as (process, task_id):
             said = project.json("tasks", "cancel", task_id[:6])
             result = end_of(process, 130)
@@ -187,8 +189,8 @@ def test_a_cancel_from_outside_ends_an_answer_of_the_model(tmp_path: Path) -> No
 
 def test_a_cancel_from_outside_ends_a_command(tmp_path: Path) -> None:
     with Simulator(scripted(STUBBORN, GIVEN_UP)) as simulator:
-        project = make_project(tmp_path / "p", simulator.base_url, more=HASTY)
-        with commanding(project) as (process, task_id):
+        project = make_project(tmp_path / "p", simulator.base_url, more=PATIENT)
+        with commanding(project, *HASTY) as (process, task_id):
             done = project.fluzo("tasks", "cancel", "last")
             assert done.returncode == 0, done.stderr.decode()
             assert f"task {task_id} is cancelled".encode() in done.stdout
@@ -197,7 +199,7 @@ def test_a_cancel_from_outside_ends_a_command(tmp_path: Path) -> None:
 
 def test_what_does_not_stop_is_said_to_be_stopping_and_can_be_killed(tmp_path: Path) -> None:
     with Simulator(scripted(STUBBORN, GIVEN_UP)) as simulator:
-        project = make_project(tmp_path / "p", simulator.base_url, more=HASTY)
+        project = make_project(tmp_path / "p", simulator.base_url, more=BRIEF)
         with commanding(project, "--set", "tools.shell.termination_grace_seconds=600") as (process, task_id):
             error = project.json("tasks", "cancel", task_id, status=9)["error"]
             assert error["code"] == "still_stopping"

@@ -2,9 +2,11 @@
 
 import json
 import os
+import socket
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -95,6 +97,14 @@ def configure(
     trusted = project.fluzo("config", "trust", "--yes")
     assert trusted.returncode == 0, trusted.stderr.decode()
     return project
+
+
+@contextmanager
+def closed_port() -> Iterator[str]:
+    """The address of a server of this machine where nobody listens and nobody else comes to listen."""
+    with socket.socket() as held:
+        held.bind(("127.0.0.1", 0))
+        yield f"http://127.0.0.1:{held.getsockname()[1]}/v1"
 
 
 def shipped(name: str) -> Scenario:
