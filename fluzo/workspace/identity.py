@@ -196,10 +196,14 @@ def _name(root: Root) -> str:
 
 
 def _own(root: Root, path: Path) -> int:
-    fd = _lock(path)
-    if fd is None:
-        raise _owned(root, path)
-    return fd
+    for _ in range(LOOKERS_TRIES):
+        fd = _lock(path)
+        if fd is not None:
+            return fd
+        if record := _record(path):
+            raise _owned(root, record)
+        time.sleep(LOOKERS_SECONDS)  # The owner is about to say who it is, or to be none any more.
+    raise _owned(root, {})
 
 
 def _own_store(root: Root, store: Path) -> list[int]:
@@ -262,8 +266,7 @@ def _record(path: Path) -> Mapping[str, str]:
     return {str(key): str(value) for key, value in record.items()} if isinstance(record, dict) else {}
 
 
-def _owned(root: Root, path: Path) -> WorkspaceError:
-    record = _record(path)
+def _owned(root: Root, record: Mapping[str, str]) -> WorkspaceError:
     task = record.get("task_id", "")
     pid, since = (record.get(key, "unknown") for key in ("pid", "since"))
     who = f"by task {task} (process {pid}" if task else f"by another Fluzo (process {pid}"
