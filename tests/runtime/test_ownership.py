@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -150,6 +151,20 @@ def test_a_look_is_no_owner_and_an_owner_waits_until_it_is_over(root: Path, isol
         look.close()
     becoming.join()
     owners[0].release()
+
+
+def test_who_comes_before_the_owner_has_said_who_it_is_waits_for_that(
+    root: Path, isolation: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    resolved = resolve_root(root)
+    acquire(resolved, {}).release()
+    (lock,) = lock_files(isolation)
+    with lock.open() as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        monkeypatch.setattr(time, "sleep", lambda _: lock.write_text('{"pid": "4711"}'))
+        with pytest.raises(WorkspaceError) as caught:
+            acquire(resolved, {})
+    assert "process 4711" in caught.value.message
 
 
 def test_the_record_never_shows_half_of_what_it_was(root: Path) -> None:
