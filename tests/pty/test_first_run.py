@@ -23,6 +23,7 @@ def test_fluzo_alone_welcomes_sets_up_and_opens_the_session(repo: Path, columns:
         env = {**os.environ, "PROMPT_TOOLKIT_NO_CPR": "1"}
         with user_at(cwd=repo, env=env, columns=columns, rows=rows) as user:
             user.sees("a coding agent that runs on your machine")
+            user.sees("▄▀▀▀▄")
             assert user.style("▄▀▀▀▄").fg == "brightmagenta"
             user.sees("Where is your model?")
             user.presses("enter")

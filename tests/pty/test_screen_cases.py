@@ -73,9 +73,8 @@ def test_control_c_stops_an_answer_and_a_tool_and_leaves_with_the_session_kept(t
             user.sees("Permission 1 of 1")
             user.chooses(2)
             user.presses("enter")
+            user.waits_for((project.root / "begun").exists)
             user.sees("running")
-            while not (project.root / "begun").exists():
-                user.sees("running")
             user.presses("ctrl-c")
             user.sees("Cancelled by you")
             user.quits()

@@ -30,7 +30,10 @@ def at_drive(work: Work, drive: Path, *, session: str = "", home: Path | None = 
         await written(shown)
         await work(shown)
         if shown.screen.drafts is not None:
+            thread = shown.screen.drafts.files._thread
             shown.screen.drafts.close()
+            if thread is not None:
+                thread.join()  # Closing itself waits for a slow disk only so long.
 
     inside(
         run,

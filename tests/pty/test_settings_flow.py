@@ -88,7 +88,7 @@ def test_a_file_that_changed_meanwhile_is_told_and_then_kept_or_taken_over(
             user.sees_no("The file was changed outside.")
             wanted = outside.replace("max_turns = 5", "max_turns = 9") if choice == "K" else outside
             assert settings_text(project) == wanted
-            assert re.search(rf"turns per task +{'9' if choice == 'K' else '5'} +same", user.screen)
+            user.sees_match(rf"turns per task +{'9' if choice == 'K' else '5'} +same")
 
 
 def test_a_running_task_gets_another_limit_only_when_it_is_given_to_it(tmp_path: Path) -> None:
@@ -140,7 +140,7 @@ def test_a_file_that_is_broken_from_the_start_shows_its_diagnosis_in_the_setting
             user.sees("Fluzo cannot begin here")
             user.types(F6)
             user.sees("There is nothing to show yet")
-            assert "harness.max_turns must be a whole number from 1 to 100000" in " ".join(user.screen.split())
+            user.sees_match(r"\s+".join("harness.max_turns must be a whole number from 1 to 100000".split()))
             user.types("sAr")
             user.presses("esc")
             user.sees("Fluzo cannot begin here")

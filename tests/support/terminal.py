@@ -60,6 +60,7 @@ class ScriptedPerson:
                 break
             self.raw += data
             self._stream.feed(data)
+        self._child.wait()
         self._child.close()
         return self._child.exitstatus if self._child.exitstatus is not None else -(self._child.signalstatus or 0)
 
