@@ -1,5 +1,4 @@
 import os
-import re
 from pathlib import Path
 
 import pytest
@@ -140,7 +139,7 @@ def test_a_file_that_is_broken_from_the_start_shows_its_diagnosis_in_the_setting
             user.sees("Fluzo cannot begin here")
             user.types(F6)
             user.sees("There is nothing to show yet")
-            user.sees_match(r"\s+".join("harness.max_turns must be a whole number from 1 to 100000".split()))
+            user.sees_match(r"harness.max_turns\s+must\s+be\s+a\s+whole\s+number\s+from\s+1\s+to\s+100000")
             user.types("sAr")
             user.presses("esc")
             user.sees("Fluzo cannot begin here")
