@@ -29,6 +29,7 @@ def spawn(project: Project, *arguments: str, env: Mapping[str, str] | None = Non
 
 def end(terminal: "pexpect.spawn[str]") -> tuple[int | None, str]:
     terminal.expect(pexpect.EOF)
+    terminal.wait()
     terminal.close()
     return terminal.exitstatus, str(terminal.before)
 
@@ -119,8 +120,7 @@ def test_a_dead_question_is_not_answered_by_a_prompt_on_stdin(tmp_path: Path) ->
         )
         terminal.expect_exact(PROMPT)
         terminal.sendline("d")
-        terminal.expect(pexpect.EOF)
-        terminal.close()
+        end(terminal)
     assert not (project.root / "ran").exists()
 
 
@@ -153,8 +153,6 @@ def test_json_on_a_terminal_still_asks_on_stderr(tmp_path: Path) -> None:
         )
         terminal.expect_exact(PROMPT)
         terminal.sendline("o")
-        terminal.expect(pexpect.EOF)
-        terminal.close()
-        assert terminal.exitstatus == 0
+        assert end(terminal)[0] == 0
     result: dict[str, Any] = json.loads(out.read_text())
     assert result["status"] == "completed"

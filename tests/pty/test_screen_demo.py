@@ -180,7 +180,7 @@ def test_yolo_is_the_persons_act_and_ends_with_its_scene(tmp_path: Path) -> None
 
 
 def test_a_task_is_queued_to_cancelled_and_slow_to_stop(tmp_path: Path) -> None:
-    with demo(tmp_path, pace=0.02) as user:
+    with demo(tmp_path, pace=0.05) as user:
         begins(user, 10)
         user.sees("1, 2, 3")
         user.types("and this\r")

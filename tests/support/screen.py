@@ -11,6 +11,7 @@ from pathlib import Path
 import pexpect
 import pyte
 from prompt_toolkit.utils import get_cwidth
+from support.terminal import hang_up
 
 FRAME_BEGIN, FRAME_END = b"\x1b[?2026h", b"\x1b[?2026l"
 KEYS = {
@@ -245,4 +246,4 @@ def user_at(
     try:
         yield ScriptedUser(child, columns, rows)
     finally:
-        child.close(force=True)
+        hang_up(child)

@@ -65,6 +65,14 @@ class ScriptedPerson:
         return self._child.exitstatus if self._child.exitstatus is not None else -(self._child.signalstatus or 0)
 
 
+def hang_up(child: "pexpect.spawn[bytes]") -> None:
+    """End whatever still runs at the terminal, also where its end takes longer than pexpect waits for it."""
+    try:
+        child.close(force=True)
+    except pexpect.ExceptionPexpect:
+        child.wait()  # It has been killed.
+
+
 @contextmanager
 def person_at(
     *argv: str, cwd: Path, env: dict[str, str], columns: int = 110, rows: int = 40
@@ -81,4 +89,4 @@ def person_at(
     try:
         yield ScriptedPerson(child, columns, rows)
     finally:
-        child.close(force=True)
+        hang_up(child)
