@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
+from support.records import until
 from support.screen_inside import ScriptedScreen, ask, begin_task, inside, request
 from support.scripted_port import event
 
@@ -523,10 +524,7 @@ def test_a_queued_message_is_edited_in_the_composer() -> None:
         queued(shown, "first", "second")
         assert "1  first" in "\n".join(shown.draw())
         shown.keys("\x1b[B\r")
-        for _ in range(50):
-            await asyncio.sleep(0.01)
-            if not shown.screen.composer.empty:
-                break
+        await until(lambda: not shown.screen.composer.empty)
         assert WithdrawIntervention("t_1", "i_1") in shown.port.commands
         assert shown.screen.composer.text == "second"
         assert not shown.screen.views

@@ -191,9 +191,7 @@ def test_reaching_the_oldest_message_fetches_the_page_before_it_and_stays_in_pla
         while not any(isinstance(query, SessionDetail) for query in shown.port.queries):
             shown.draw()
         assert SessionDetail("s_9", 200, 9000) in shown.port.queries
-        for _ in range(20):
-            await asyncio.sleep(0.01)  # The page comes by the loop's own timer.
-        assert shown.screen.state.blocks.first == -1
+        await until(lambda: shown.screen.state.blocks.first == -1)
         after = shown.draw()
         assert [row for row in after if "Message 0." in row]
 

@@ -44,7 +44,7 @@ def test_a_session_that_was_cut_off_is_opened_to_read_then_resumed_by_a_question
         with user_at(cwd=project.root, env=os.environ, columns=columns, rows=rows) as user:
             user.sees("Type a task")
             user.types(F2)
-            user.sees("recovered")
+            user.sees(">recovered")
             user.types("\r")
             user.sees("recovered: Fluzo stopped here on")
             assert "not run again" in user.screen
@@ -109,6 +109,7 @@ def test_what_a_task_changed_is_seen_split_and_with_its_files_at_the_left(
             user.sees("done in")
             user.types(F5)
             user.sees("view: split")
+            user.sees("new.txt  1/2")  # Until the changes are read, those that the conversation tells stand there.
             user.types("]")
             user.sees("sheep.py  2/2  +1 -1")
             assert re.search(r"1 - COUNT = 1 +│ +1 \+ COUNT = 2", user.screen)
