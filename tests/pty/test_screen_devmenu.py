@@ -583,6 +583,6 @@ def test_at_a_terminal_the_menu_saves_to_the_file_and_the_next_start_looks_like_
     file.write_text(file.read_text() + "dev_menu = true\n")
     with user_at("--no-dev-menu", cwd=project.root, env=os.environ) as user:
         user.sees("idle  scripted")
-        assert user.style("New session").bg == "000000"
+        user.shows(lambda: user.style("New session").bg == "000000")
         user.types(f"{F12}/devmenu\r")
         user.sees("There is no command /devmenu")

@@ -30,11 +30,11 @@ def test_a_prompt_gets_its_answer_while_it_streams(tmp_path: Path, columns: int,
             user.sees("> tell me")
             user.presses("enter")
             user.sees("The first half█")
-            assert "running" in user.screen
+            user.sees("running")
             simulator.release("gate")
             user.sees("The first half and the second half.")
             user.sees("done in")
-            assert user.row("▎").startswith("▎ tell me")
+            user.shows(lambda: user.row("▎").startswith("▎ tell me"))
             assert ("█▀▀▀▀" in user.screen) == (columns >= 112)
             assert ("FLUZO" in user.rows[0]) == (columns < 112)
             user.quits()
@@ -54,14 +54,14 @@ def test_an_approval_is_typed_around_and_then_given_by_two_acts(tmp_path: Path, 
             user.sees("> also the export 123")
             user.presses("enter")
             user.sees("1 queued")
-            assert "UNSANDBOXED" in user.screen
-            assert "Nothing is chosen" in user.screen
+            user.sees("UNSANDBOXED")
+            user.sees("Nothing is chosen")
             assert not (project.root / "ran").exists()
             user.chooses(2)
             assert not (project.root / "ran").exists()
             user.presses("enter")
             user.sees("All done.")
-            assert "allowed once" in user.row("python3 -c")
+            user.shows(lambda: "allowed once" in user.row("python3 -c"))
             assert (project.root / "ran").read_text() == "x"
             user.sees("▎ also the export 123")
             user.sees_no("1 queued")
@@ -78,11 +78,11 @@ def test_what_stands_in_the_card_is_exact(tmp_path: Path) -> None:
             user.sees("Type a task")
             user.types("go\r")
             user.sees("Permission 1 of 1")
-            assert "run       printf %s 'a b<U+202E>txt.exe'" in user.row("│ run ")
-            assert "cwd       ~/p " in user.row("│ cwd ")
-            assert "these 3 arguments exactly, this folder" in user.row("│ scope ")
-            assert "! UNSANDBOXED: runs as you; can write any file, use network" in user.row("│ reach ")
-            assert 'task "go", turn 1' in user.row("│ asked by ")
+            user.shows(lambda: "run       printf %s 'a b<U+202E>txt.exe'" in user.row("│ run "))
+            user.shows(lambda: "cwd       ~/p " in user.row("│ cwd "))
+            user.shows(lambda: "these 3 arguments exactly, this folder" in user.row("│ scope "))
+            user.shows(lambda: "! UNSANDBOXED: runs as you; can write any file, use network" in user.row("│ reach "))
+            user.shows(lambda: 'task "go", turn 1' in user.row("│ asked by "))
 
 
 @at_every_size
@@ -97,8 +97,8 @@ def test_a_denial_is_one_key_from_anywhere_and_runs_nothing(tmp_path: Path, colu
             user.types("draft")
             user.presses("alt-n")
             user.sees("I see.")
-            assert "denied" in user.row("python3 -c")
-            assert "> draft" in user.screen
+            user.shows(lambda: "denied" in user.row("python3 -c"))
+            user.sees("> draft")
         assert simulator.finish() == []
     assert not (project.root / "ran").exists()
 
@@ -112,9 +112,9 @@ def test_a_change_shows_its_diff_before_it_is_approved(tmp_path: Path) -> None:
             user.sees("Type a task")
             user.types("count them\r")
             user.sees("Permission 1 of 1: edit a file")
-            assert "edit      sheep.py" in user.row("│ edit ")
-            assert "+COUNT = 2" in user.screen
-            assert "-COUNT = 1" in user.screen
+            user.shows(lambda: "edit      sheep.py" in user.row("│ edit "))
+            user.sees("+COUNT = 2")
+            user.sees("-COUNT = 1")
             assert (project.root / "sheep.py").read_text() == "COUNT = 1\n"
             user.chooses(3)
             user.presses("enter")
@@ -195,8 +195,8 @@ def test_yolo_is_switched_on_by_a_typed_word_asks_nothing_and_is_switched_off(
             user.sees("YOLO: nothing asks")
             user.types("go\r")
             user.sees("Done once.")
-            assert "auto" in user.row("python3 -c")
-            assert user.rows[-1].lstrip().startswith("YOLO")
+            user.shows(lambda: "auto" in user.row("python3 -c"))
+            user.shows(lambda: user.rows[-1].lstrip().startswith("YOLO"))
             assert (project.root / "ran").read_text() == "x"
             user.types("/ask\r")
             user.sees_no("YOLO: nothing asks")
@@ -283,7 +283,7 @@ def test_with_the_server_down_the_composer_is_there_and_the_failure_is_told(tmp_
         user.sees("Type a task")
         user.types("go\r")
         user.sees("[provider_unavailable]")
-        assert "blocked" in user.rows[0]
+        user.shows(lambda: "blocked" in user.rows[0])
         user.types("still usable")
         user.sees("> still usable")
 
@@ -296,8 +296,8 @@ def test_a_broken_file_gets_its_diagnosis_and_another_try(tmp_path: Path) -> Non
         path.write_text(good + "\n[harness]\nmax_turn = 3\n")
         with user_at(cwd=project.root, env=os.environ) as user:
             user.sees("did you mean")
-            assert "harness.max_turns?" in user.screen
-            assert "[configuration_invalid]" in user.screen
+            user.sees("harness.max_turns?")
+            user.sees("[configuration_invalid]")
             assert path.read_text().endswith("max_turn = 3\n")
             path.write_text(good)
             user.types("/retry\r")

@@ -26,8 +26,8 @@ def test_reasoning_is_a_row_of_its_own_and_no_part_of_the_answer(tmp_path: Path,
             user.types("think")
             user.presses("enter")
             user.sees("done in")
-            assert any(row.strip("┃ ") == expect["text"] for row in user.rows), user.screen
-            assert user.row("thought").startswith("┃ ▸ thought")
+            user.shows(lambda: any(row.strip("┃ ") == expect["text"] for row in user.rows))
+            user.shows(lambda: user.row("thought").startswith("┃ ▸ thought"))
             assert expect["reasoning"] not in user.screen
             assert "think>" not in user.screen
             user.presses("ctrl-o")

@@ -47,12 +47,12 @@ def test_a_session_that_was_cut_off_is_opened_to_read_then_resumed_by_a_question
             user.sees(">recovered")
             user.types("\r")
             user.sees("recovered: Fluzo stopped here on")
-            assert "not run again" in user.screen
+            user.sees("not run again")
             assert len(simulator.requests) == requests, "opening is reading"
             user.types("/resume\r")
             user.sees("UNKNOWN")
             user.sees("Nothing is chosen")
-            assert "state  interrupted" in user.screen
+            user.sees("state  interrupted")
             assert len(simulator.requests) == requests, "asking is looking"
             presses_enter_without_a_choice(user)
             user.picks_on_page(2)
@@ -112,7 +112,7 @@ def test_what_a_task_changed_is_seen_split_and_with_its_files_at_the_left(
             user.sees("new.txt  1/2")  # Until the changes are read, those that the conversation tells stand there.
             user.types("]")
             user.sees("sheep.py  2/2  +1 -1")
-            assert re.search(r"1 - COUNT = 1 +│ +1 \+ COUNT = 2", user.screen)
+            user.sees_match(r"1 - COUNT = 1 +│ +1 \+ COUNT = 2")
             assert user.style("2").bg is not None
             if columns == 160:
                 left = "\n".join(row[:29] for row in user.rows)
@@ -120,7 +120,7 @@ def test_what_a_task_changed_is_seen_split_and_with_its_files_at_the_left(
                 assert "yours before the task" in left and "README.md" in left
                 assert re.search(r"true +passed", left)
             else:
-                assert "true passed (current)" in user.screen
+                user.sees("true passed (current)")
             user.types(F5)
             user.sees("Counted.")
             user.quits()

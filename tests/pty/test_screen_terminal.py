@@ -104,7 +104,7 @@ def test_a_program_at_a_terminal_that_answers_takes_its_keys_and_gives_everythin
         user.sees("idle  scripted")
         assert ASK_KITTY.encode() in user.raw
         assert ASK_CURSOR.encode() in user.raw
-        assert "─ ask ─" in user.screen
+        user.sees("─ ask ─")
         user.types("\x1b[?0u\x1b[1;3R")
         user.sees("- ask -")
         assert KITTY_ON.encode() in user.raw

@@ -103,7 +103,7 @@ def test_a_running_task_gets_another_limit_only_when_it_is_given_to_it(tmp_path:
             user.sees("Saved; the running task keeps what it began with")
             user.types("A")
             user.sees("Limits of the running task")
-            assert user.row("turns per task").split()[3:6] == ["1", "3", "1"]
+            user.shows(lambda: user.row("turns per task").split()[3:6] == ["1", "3", "1"])
             user.picks(2)
             user.presses("enter")
             user.sees("The running task has the new limits")

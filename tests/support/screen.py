@@ -85,8 +85,8 @@ class ScriptedUser:
         return "\n".join(self.rows)
 
     def row(self, text: str) -> str:
-        """The first row that holds the text."""
-        return next(row for row in self.rows if text in row)
+        """The first row that holds the text; empty when none does."""
+        return next((row for row in self.rows if text in row), "")
 
     def style(self, text: str) -> pyte.screens.Char:
         """The cell where the text begins."""
@@ -104,6 +104,10 @@ class ScriptedUser:
 
     def sees_match(self, pattern: str) -> None:
         self._until(lambda: re.search(pattern, self.screen) is not None, f"never saw {pattern!r}")
+
+    def shows(self, there: Callable[[], bool]) -> None:
+        """Wait until this holds of the screen: what was waited for before may have come a frame earlier."""
+        self._until(there, "never showed that")
 
     def waits_for(self, there: Callable[[], bool]) -> None:
         """Wait for something that is not on the screen."""
